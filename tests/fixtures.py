@@ -125,7 +125,7 @@ class History:
         behaviour = TransactionBehaviour(True, None, False, 0, 0, immunity_s)
         properties = f"KEYS\1{name}\2PGROUP\1sellers\2TRAN_MSG\1true".encode()
         put = PutEntry(name, "T0", 0, "", name.encode(), properties, True, 0)
-        put.status, put.detour = PutMessageStatus.PUT_OK, WaitingPlace((HALF_TOPIC, 0))
+        put.status, put.waiting_place = PutMessageStatus.PUT_OK, WaitingPlace((HALF_TOPIC, 0))
         self.evidence.ledger.record_request(put)
         transaction = self.evidence.ledger.transactions.add_transaction(name, behaviour)
         half = self.add(HALF_TOPIC, self._waiting(name), put.body)

@@ -12,7 +12,7 @@ import typer
 
 from ...faults.simulation.artefact import ArtefactError
 from ...scenarios.campaigns.amounts import parse_seconds, parse_seeds
-from ...scenarios.campaigns.blame import ViolationKind, broken_promises, violation_kinds_with_causes
+from ...scenarios.campaigns.causes import ViolationKind, broken_promises, violation_kinds_with_causes
 from ...scenarios.campaigns.coverage import marks_never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.replay import replay, verified_run

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...faults.simulation.failure_text import FailureText, LineKind, TextLine, plain_text
-from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_cause_names
+from ...scenarios.campaigns.causes import ViolationKind, cause_text, likeliest_cause_names
 from ...scenarios.campaigns.coverage import faults_of, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.pairs import count_occurred_pairs

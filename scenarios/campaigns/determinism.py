@@ -156,7 +156,7 @@ def _with_first_different_event(difference: DigestDifference, witnesses: dict[st
         there: TraceRecording = witnesses[difference.witness].answer(job)
         where = first_difference(record_run(job), there)
     except Exception as error:
-        where = f"run again with a trace, it ends with {type(error).__name__}: {error}"
+        where = f"a second run with a trace ends with {type(error).__name__}: {error}"
     return DigestDifference(
-        difference.witness, own, difference.there, where or "run again, it was the same: it does not always show"
+        difference.witness, own, difference.there, where or "no difference in a second run: it is intermittent"
     )

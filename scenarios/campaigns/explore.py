@@ -43,7 +43,7 @@ from .seeds import draw_plan_of_seed
 from .worker_pool import run_jobs
 
 NEST_SAMPLES = 4
-"""The number of images at each depth whose recovery also crashes."""
+"""The number of images at each depth with crashes during recovery."""
 WHOLE_LIMIT = 4
 """The default number of states per crash if each state needs a whole run."""
 _CHUNK_OPERATIONS = 8

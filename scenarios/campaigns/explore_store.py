@@ -232,7 +232,7 @@ class _LoadOperations(OperationLog):
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
         """Record an operation of the load. The first operation after the load ends the run."""
-        assert self.run is not None, "it is set before the run begins"
+        assert self.run is not None, "`run` is set before the run begins"
         return self.run.is_loaded or super().is_due(number, kind, path, nth)
 
 

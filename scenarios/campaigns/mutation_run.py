@@ -39,7 +39,7 @@ _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 _ROUNDS_PER_TURN = 2
 """A scenario with expensive runs runs once in this number of rounds, other scenarios in each round."""
 _WAIT_ROUNDS_MAX = 128
-"""The longest wait of a scenario whose runs do not execute the mutated code; a later seed may."""
+"""The longest wait of a scenario after runs without the mutated code; a later seed may execute it."""
 _COMPARED_MAX = 40
 """If a mutant does not report differences, this number of seeds is also run without the mutant."""
 

@@ -77,12 +77,12 @@ FEATURES: dict[str, Feature] = {
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
 SINGLE: Mapping[str, str] = {
-    "removal of queues": "queue numbers and consumer offsets restart at 0, which only its own scenario models",
-    "damaged record": "its run is one life of plain puts; a later crash after the damage is not modelled",
+    "removal of queues": "queue and consumer offsets restart at 0, which only its own scenario models",
+    "damaged record": "its run is a single life with plain puts; the oracle does not model a crash after the damage",
     "full disk at a start": "only in its own scenario does space become free once the store runs",
     "missing segment": "its run has plain puts; the copies and decisions lost with a segment are not modelled",
     "out of memory": "few promises apply after a service has ended; its own scenario checks those",
-    "skipped numbers": "gaps in a queue's numbers from another version look like those from disk faults",
+    "skipped numbers": "gaps in queue offsets from another version look like those from disk faults",
 }
 """Features and faults that no pair includes, with the reason."""
 NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
@@ -105,7 +105,7 @@ _SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
 _ANY_DISK = tuple(DISK_MODELS)
 _OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.row.group == "network")
 LIMITS: tuple[Limit, ...] = (
-    Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
+    Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a single store has no slaves"),
     Limit(
         ("broker", "client death", "tailing consumers", "requests in flight", "retries", "operators"),
         (_BROKER,),
@@ -131,13 +131,13 @@ LIMITS: tuple[Limit, ...] = (
         ("lying sync", "lie exposed", "late sync error"),
         (_ALONE,),
         ("lying-disk",),
-        "the other disks keep what they sync",
+        "other disks keep synced data",
     ),
     Limit(
         (*("lost write", "misdirected write", "garbage sector", "latent sector error"), *("bit rot", "swapped pages")),
         (_ALONE,),
         ("dying-disk",),
-        "the other disks return the data that they were given",
+        "other disks return the written data",
     ),
     Limit(
         (
@@ -147,7 +147,7 @@ LIMITS: tuple[Limit, ...] = (
         ),
         (_ALONE,),
         _ANY_DISK,
-        "it happens to one directory or process, in runs of a single store",
+        "the fault concerns one directory or process, in runs of a single store",
     ),
 )
 """Kinds of run and disks in which some features and faults can occur. All others can occur everywhere.
@@ -177,7 +177,7 @@ APART: tuple[NeverTogether, ...] = (
     NeverTogether(
         ("operators",),
         ("retention",),
-        "operators remove queues without messages, whose offsets restart at 0, which no model of a broker expects",
+        "operators remove queues without messages, so offsets restart at 0, which broker models do not support",
     ),
     NeverTogether(
         ("lying sync", "lie exposed"),

@@ -269,7 +269,7 @@ class BrokerPlan:
     masters: int = knob_field(1, plain=1, weight=4)
     """Number of masters. Each master has queues of every topic and a name server. Only the first master has slaves."""
     slaves_are_read: bool = knob_field(False, plain=False, weight=1)
-    """Whether the broker redirects a consumer that lags far behind to a slave.
+    """Whether the broker redirects a lagging consumer to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """
@@ -294,7 +294,7 @@ class BrokerPlan:
     slave_absence_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per slave and life, that the slave stays off. An absence in the first life adds the slave late."""
     slave_death_chance: float = knob_field(0.0, plain=0.0, weight=2)
-    """The chance, per slave and life, that the slave's machine dies during the life, beside the life's own end."""
+    """The chance, per slave and life, that the slave dies during the life, in addition to the life's own end."""
     slave_disk_loss_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per restart of a slave, that the slave gets an empty disk."""
     slave_disk_reuse_chance: float = knob_field(0.0, plain=0.0, weight=2)

@@ -69,7 +69,7 @@ class Life:
     moment: str
     messages_each: int
     node: int = 0
-    """The machine whose life ends: 0 is the master, then come slaves, then other masters. All others keep running."""
+    """The machine that ends: 0 is the master, then come slaves, then other masters. All others keep running."""
 
     @property
     def is_stop(self) -> bool:
@@ -150,8 +150,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         assert self.disk in DISK_MODELS, self.disk
-        assert min(self.producers, self.topics, self.queues_per_topic) > 0, "nobody to put, or nowhere"
-        assert self.is_alone or self.directories == features.DirectoryPlan(), "directories of several machines"
+        assert min(self.producers, self.topics, self.queues_per_topic) > 0, "no producer, topic or queue"
+        assert self.is_alone or self.directories == features.DirectoryPlan(), "only a single store has these"
 
     @property
     def is_alone(self) -> bool:

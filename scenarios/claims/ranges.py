@@ -56,7 +56,8 @@ class Ranges:
 
     A knob that is not named has its default options.
 
-    >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)}) >>> ranges["delay.chance"], ranges["topics"]
+    >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)})
+    >>> ranges["delay.chance"], ranges["topics"]
     ((0.3, 0.8), (1, 2))
     """
 
@@ -234,12 +235,12 @@ def options_of_disk(model: DiskModel) -> dict[str, Options]:
     return dict(_option_paths({"faults": model.faults, "rot": model.rot}))
 
 
-def _plan_from_values(drawn: Mapping[str, Any], **beside: Any) -> Plan:
+def _plan_from_values(drawn: Mapping[str, Any], **core_values: Any) -> Plan:
     parts: dict[str, Any] = {name: {} for name in FEATURES}
     for path, value in drawn.items():
         feature, _, name = path.rpartition(".")
-        (parts[feature] if feature else beside)[name] = value
-    return Plan(**{name: FEATURES[name](**values) for name, values in parts.items()}, **beside)
+        (parts[feature] if feature else core_values)[name] = value
+    return Plan(**{name: FEATURES[name](**values) for name, values in parts.items()}, **core_values)
 
 
 def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool) -> Life:

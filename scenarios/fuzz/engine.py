@@ -111,7 +111,7 @@ class Fuzzer:
             if left <= 0:
                 return
             self._judge_all(self._mutated_inputs(left))
-            assert tally.inputs > before, "a round that judges nothing would never end"
+            assert tally.inputs > before, "a round without inputs would never end"
 
     def _mutated_inputs(self, count: int) -> Iterator[bytes]:
         """Yield `count` mutated copies of one input, after the input itself if it is new."""

@@ -7,7 +7,7 @@ Memory has two limits. The process may grow by at most ADDRESS_SPACE_BYTES, so a
 each input with a new outcome and some other inputs, the peak of allocated memory is measured. This finds allocations
 that are too large for a small input but small for the machine.
 
-A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
+A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", with bytes in base64.
 """
 
 import resource

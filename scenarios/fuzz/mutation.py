@@ -32,7 +32,7 @@ class Draw:
         return low + int(self.unit() * (high - low + 1))
 
     def choice(self, options: Sequence[T]) -> T:
-        assert options, "nothing to draw from"
+        assert options, "no options to draw from"
         return options[int(self.unit() * len(options))]
 
     def chance(self, probability: float) -> bool:

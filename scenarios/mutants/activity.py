@@ -1,6 +1,6 @@
 """Activity of an applied mutant: counts its calls and its visible effects.
 
-The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. Counting does not change
+The counts distinguish a bug that the checks missed from a bug without an effect in the run. Counting does not change
 the schedule.
 """
 
@@ -38,7 +38,8 @@ def activity_counted() -> Iterator[Activity]:
 def bit(when: bool = True) -> bool:
     """If `when` is true, report that this call differs from the correct code. Returns `when`.
 
-    >>> bit(1 > 2) False
+    >>> bit(1 > 2)
+    False
     """
     if when and _applied:
         _applied[-1].bit += 1

@@ -123,7 +123,7 @@ class AccessModel:
     """The rules that one broker may apply. A user changes the file only while no other change is in progress."""
 
     host: str
-    """The IP address of the clients whose requests are checked."""
+    """The IP address of the checked clients."""
     current: RuleSet
     """The content of the file after the last complete change."""
     reload_ns_max: int
@@ -214,7 +214,7 @@ class AccessModel:
             self._possible = []
 
     def may_have_old_rules(self, now_ns: int) -> bool:
-        """Return whether the broker may not have noticed the last change by hand yet."""
+        """Return whether the broker may still have the rules from before the last change by hand."""
         self._forget_old_rules(now_ns)
         return bool(self._possible)
 

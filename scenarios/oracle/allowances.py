@@ -17,7 +17,7 @@ def _kinds_with_excuse(excuse: Excuse) -> tuple[FaultKind, ...]:
 
 
 SYNC_ERRORS, OTHER_ERRORS = _kinds_with_excuse(Excuse.SYNC_ERROR), _kinds_with_excuse(Excuse.ERROR)
-WANTS_OF_SPACE, DELAYS = _kinds_with_excuse(Excuse.NO_SPACE), _kinds_with_excuse(Excuse.DELAY)
+OUT_OF_SPACE, DELAYS = _kinds_with_excuse(Excuse.NO_SPACE), _kinds_with_excuse(Excuse.DELAY)
 _LASTING, _REVERTING = _kinds_with_excuse(Excuse.LASTING), _kinds_with_excuse(Excuse.REVERTED)
 
 
@@ -33,7 +33,7 @@ def count_errors(disk: Disk) -> int:
 
 def count_out_of_space(disk: Disk) -> int:
     """Count failed attempts to create or extend a file on a full disk."""
-    return _count_kinds(disk, WANTS_OF_SPACE)
+    return _count_kinds(disk, OUT_OF_SPACE)
 
 
 def count_delays(disk: Disk, plan: Plan) -> int:

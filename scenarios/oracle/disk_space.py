@@ -13,7 +13,7 @@ from ...store.retention.cleaning import SEGMENTS_PER_PASS
 from .evidence import Violation
 from .invariants import clean
 
-_TAKEN_BACK_PERCENT = 85
+_ACCEPTED_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
 """Pauses do not count. One retention pass measures the disk only once."""
@@ -51,7 +51,7 @@ class DiskRoom:
         fits = capacity_bytes - most_bytes >= _SEGMENTS_FREE * segment_bytes
         return DiskFilling(
             too_full=least_bytes * 10 > capacity_bytes * 9,
-            enough=fits and most_bytes * 100 <= capacity_bytes * _TAKEN_BACK_PERCENT,
+            enough=fits and most_bytes * 100 <= capacity_bytes * _ACCEPTED_PERCENT,
         )
 
     def raise_capacity(self, used_percent: int) -> None:
@@ -117,7 +117,7 @@ class WatchedRemovals:
                 self._judge_segment_removal(store, path)
             elif _is_queue_file(config.consume_queue_directory, path):
                 names = sorted(set(self._files.list_directory(directory_of(path))) - {file_name_of(path)})
-                left = [name for name in names if name.isdigit()]  # a stray file is not of the queue
+                left = [name for name in names if name.isdigit()]  # other files are foreign
                 following = f"{directory_of(path)}/{left[0]}" if left else None
                 self._report(clean.check_queue_removal(store, self._disk, path, following))
                 if not left:

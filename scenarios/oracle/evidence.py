@@ -20,9 +20,9 @@ from .reader import ENTRY
 from .recovered import RecoveredStore
 
 _LOG = "commitlog"
-"""The file of a violation whose offset is a log offset."""
+"""The file of a violation at a log offset."""
 _IN_QUEUE = re.compile(r"\bconsumequeue/(?P<queue>[^/]+/\d+)(?:/(?P<base>\d{20}))?$")
-"""A consume queue, or one of its files, whose name is the offset of its first byte in the queue."""
+"""A consume queue, or one of its files. A file is named by the offset of its first byte in the queue."""
 _NO_NAME = re.compile(r"[ /\\:]")
 
 

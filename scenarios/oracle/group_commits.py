@@ -26,7 +26,7 @@ class Commit:
     offset: int
     asked_in: int
     is_answered: bool = False
-    given_up_in: int | None = None
+    timed_out_in: int | None = None
     """The number of the store start after which the consumer's wait timed out; None while it waits."""
 
 
@@ -36,13 +36,13 @@ class GroupCommits:
 
     at: dict[Group, int] = field(default_factory=dict)
     """The offset that was committed or loaded last."""
-    furthest: dict[Group, int] = field(default_factory=dict)
+    greatest: dict[Group, int] = field(default_factory=dict)
     """Group -> greatest committed offset that no recovery has lowered."""
-    furthest_ever: dict[Group, int] = field(default_factory=dict)
-    kept: dict[Group, int] = field(default_factory=dict)
+    greatest_ever: dict[Group, int] = field(default_factory=dict)
+    lower_limits: dict[Group, int] = field(default_factory=dict)
     """Group -> least offset that the group may have after earlier stops and crashes."""
-    kept_by_crash: set[Group] = field(default_factory=set)
-    """Groups whose offset in `kept` was set by a crash."""
+    limited_by_crash: set[Group] = field(default_factory=set)
+    """Groups for which a crash set the lower limit."""
     final: dict[Group, int] = field(default_factory=dict)
     """Group -> exact offset that the group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
@@ -59,29 +59,29 @@ class GroupCommits:
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
         self.final.pop(group, None)
-        for furthest in (self.furthest, self.furthest_ever):
-            furthest[group] = max(furthest.get(group, 0), offset)
-        if group in self.kept:
-            self.kept[group] = min(self.kept[group], offset)
+        for greatest in (self.greatest, self.greatest_ever):
+            greatest[group] = max(greatest.get(group, 0), offset)
+        if group in self.lower_limits:
+            self.lower_limits[group] = min(self.lower_limits[group], offset)
         self._unanswered.append(commit)
         try:
             yield commit
         finally:
-            commit.given_up_in = self.life
+            commit.timed_out_in = self.life
             if commit.is_answered:
                 self._unanswered.remove(commit)
                 if commit.asked_in == self.life:
                     self.answered.setdefault(group, []).append((now_ns(), offset))
             else:
-                self._drop_given_up_commits()
+                self._drop_timed_out_commits()
 
-    def _drop_given_up_commits(self) -> None:
+    def _drop_timed_out_commits(self) -> None:
         """Drop commits that timed out before the last start, because the broker can no longer execute them."""
-        self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
+        self._unanswered = [each for each in self._unanswered if each.timed_out_in in (None, self.life)]
 
     def least_offset(self, group: Group) -> int:
         answered = self.answered.get(group)
-        return self._least_pending_offset(group, answered[-1][1] if answered else self.kept.get(group, 0))
+        return self._least_pending_offset(group, answered[-1][1] if answered else self.lower_limits.get(group, 0))
 
     def _least_pending_offset(self, group: Group, offset: int) -> int:
         return min([offset, *self._pending_offsets(group)])
@@ -96,11 +96,11 @@ class GroupCommits:
         if not is_kept:
             self.final.clear()
             return
-        self.kept |= {group: self.least_offset(group) for group in self.answered}
-        self.kept_by_crash.clear()
+        self.lower_limits |= {group: self.least_offset(group) for group in self.answered}
+        self.limited_by_crash.clear()
         self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
         self.final = {group: offset for group, offset in self.final.items() if not self._pending_offsets(group)}
-        assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
+        assert all(offset <= self.greatest[group] for group, offset in self.final.items()), (self.final, self.greatest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """persisted_within_ms: the time until a commit is durable, None if unknown.
@@ -109,10 +109,10 @@ class GroupCommits:
         longer apply.
         """
         self.final.clear()
-        for group in self.kept_by_crash:
-            del self.kept[group]
-        self.kept_by_crash.clear()
-        assert all(each.given_up_in in (None, self.life) for each in self._unanswered), "pending commits only"
+        for group in self.limited_by_crash:
+            del self.lower_limits[group]
+        self.limited_by_crash.clear()
+        assert all(each.timed_out_in in (None, self.life) for each in self._unanswered), "pending commits only"
         if persisted_within_ms is None:
             return
         durable_until_ns = died_ns - persisted_within_ms * 1_000_000
@@ -120,16 +120,16 @@ class GroupCommits:
             older = [number for number, (at_ns, _) in enumerate(answered) if at_ns < durable_until_ns]
             if older:
                 least = self._least_pending_offset(group, min(offset for _, offset in answered[older[-1] :]))
-                if least > self.kept.get(group, -1):
-                    self.kept[group] = least
-                    self.kept_by_crash.add(group)
+                if least > self.lower_limits.get(group, -1):
+                    self.lower_limits[group] = least
+                    self.limited_by_crash.add(group)
 
     def end_life(self) -> None:
         self.life += 1
         self.answered.clear()
-        self._drop_given_up_commits()
+        self._drop_timed_out_commits()
 
-    def note_found(self, offsets: Mapping[Group, int]) -> None:
+    def note_loaded_offsets(self, offsets: Mapping[Group, int]) -> None:
         """Record the durable offsets after a start. A negative offset means an unknown group."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
@@ -137,20 +137,20 @@ class GroupCommits:
 
     def lower_to_ends(self, ends: Mapping[Queue, int]) -> None:
         """Record that a start lowered offsets to queue ends. Commits in flight may still be executed."""
-        limits = {group: ends.get(group[1:], 0) for group in self.furthest}
+        limits = {group: ends.get(group[1:], 0) for group in self.greatest}
         self._lower_offsets(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
     def _lower_offsets(self, limits: Mapping[Group, int]) -> None:
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
-            self.furthest[group] = min(self.furthest[group], max([limit, *self._pending_offsets(group)]))
-            if group in self.kept:
-                self.kept[group] = min(self.kept[group], limit)
+            self.greatest[group] = min(self.greatest[group], max([limit, *self._pending_offsets(group)]))
+            if group in self.lower_limits:
+                self.lower_limits[group] = min(self.lower_limits[group], limit)
 
     def lose_newest_file(self) -> None:
         """Record that the newest file is unreadable, so the next start reads the backup."""
         self.final.clear()
-        self.kept.clear()
-        self.kept_by_crash.clear()
-        self.furthest = dict(self.furthest_ever)
+        self.lower_limits.clear()
+        self.limited_by_crash.clear()
+        self.greatest = dict(self.greatest_ever)

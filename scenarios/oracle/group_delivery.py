@@ -1,7 +1,7 @@
 """Group delivery: the messages that a consumer group has processed, and those that it may miss.
 
 If a consumer dies before it has processed a message, the group must receive the message again. If a recovery shortens a
-queue, a consumer whose offset is after the new end misses the messages that reuse earlier offsets.
+queue, new messages reuse offsets, and a consumer at a later offset misses them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class GroupDelivery:
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Record the messages that a recovery found, and return the ends of queues.
 
-        ends: the known queue ends. A queue whose messages have all expired has an end, too.
+        ends: the known queue ends, also of queues without unexpired messages.
         """
         found, ends = set(places), dict(ends)
         for place in found:

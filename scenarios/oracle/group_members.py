@@ -47,7 +47,7 @@ class MemberNotice(NamedTuple):
 class _Change:
     """A client that joined or left, or offsets that were reset.
 
-    code, body: of the request that goes to the members. unchecked: the members that have not been checked yet.
+    code, body: the parts of the request to the members. unchecked: the members that have not been checked yet.
     """
 
     text: str
@@ -166,11 +166,11 @@ class GroupMembers:
         """LIVE: yield each wrong entry, and each missing member, in the answer to GET_CONSUMER_LIST_BY_GROUP."""
         record_tried("LIVE")
         if len(set(found)) != len(found):
-            yield _violation("a list of members names one twice", "each once", found)
+            yield _violation("a list of members repeats a client", "each once", found)
         for client in found:
             member = self._members.get(client)
             if member is None or member.possible_to_ns < asked_ns:
-                yield _violation(f"{client} is listed as a member though it is none", "gone", found)
+                yield _violation(f"{client} is listed as a member but is none", "not listed", found)
         for client, member in self._members.items():
             if member.is_certain(asked_ns, answered_ns) and client not in found:
                 yield _violation(f"{client} is not listed as a member", client, found)
@@ -182,7 +182,7 @@ class GroupMembers:
         """
         member = self._members.get(client)
         if not self.are_notified and any(each.code == NOTIFY_CONSUMER_IDS_CHANGED for each in notices):
-            yield _violation(f"{client} is notified against notifyConsumerIdsChangedEnable", "none", notices)
+            yield _violation(f"{client} is notified although notifyConsumerIdsChangedEnable is off", "none", notices)
         for change in self._changes:
             if change.code == NOTIFY_CONSUMER_IDS_CHANGED and not self.are_notified:
                 continue

@@ -43,7 +43,7 @@ def note_stop(ledger: Ledger) -> None:
     _promise_all_stored(ledger)
     for put in ledger.promised.values():
         put.is_durable = True
-    for one in ledger.stable:
+    for one in ledger.kept_messages:
         one.copy_is_durable = True
     ledger.transactions.note_stop()
     ledger.returned.note_stop()
@@ -79,33 +79,33 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
         assert put.physical_offset is not None, put.name
         if put.physical_offset + put.record_bytes > log_offset:
             del ledger.promised[put.name]
-    ledger.stable = [
+    ledger.kept_messages = [
         one
-        for one in ledger.stable
+        for one in ledger.kept_messages
         if one.put.name in ledger.promised and (one.copy_end is None or one.copy_end <= log_offset)
     ]
     ledger.transactions.note_damage(log_offset)
 
 
-def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, unfit: bool) -> None:
-    """Record that a record may be unreadable and lack its queue entry. unfit: it must not have an entry."""
+def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, must_lack_entry: bool) -> None:
+    """Record that a record may be unreadable and lack its queue entry. must_lack_entry: it must not have an entry."""
     put = flaw.put
     assert put.queue_offset is not None, put.name
-    ledger.known_damage.record_damage(flaw, unreadable=True, unfit=unfit)
-    ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
-    ledger.stable = [one for one in ledger.stable if one.put is not put]
+    ledger.known_damage.record_damage(flaw, unreadable=True, must_lack_entry=must_lack_entry)
+    ledger.missing_offsets.setdefault(put.place, set()).add(put.queue_offset)
+    ledger.kept_messages = [one for one in ledger.kept_messages if one.put is not put]
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
     """Record that the log range [begin, end) is missing. The records of this range must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
-        ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
+        ledger.missing_offsets.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
     for put in ledger.puts:
         if put.physical_offset is not None and begin <= put.physical_offset < end:
-            ledger.gone[put.name] = put
+            ledger.lost_puts[put.name] = put
             ledger.promised.pop(put.name, None)
-    ledger.stable = [one for one in ledger.stable if one.put.name not in ledger.gone]
+    ledger.kept_messages = [one for one in ledger.kept_messages if one.put.name not in ledger.lost_puts]
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
@@ -126,7 +126,7 @@ def _promise_all_stored(ledger: Ledger, committed_where: int | None = None) -> N
             committed_where is None or put.physical_offset + put.record_bytes <= committed_where
         ):
             ledger.promise(put)
-    ledger.stable += ledger.seen
+    ledger.kept_messages += ledger.consumed
 
 
 def _promise_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
@@ -137,10 +137,10 @@ def _promise_durable(ledger: Ledger, plan: Plan, flushed_where: int) -> None:
             put.is_durable = True
             ledger.promise(put)
     ledger.promised = {name: put for name, put in ledger.promised.items() if put.is_durable}
-    seen = ledger.stable + ledger.seen
+    seen = ledger.kept_messages + ledger.consumed
     for one in seen:
         one.copy_is_durable |= one.copy_end is not None and one.copy_end <= flushed_where
-    ledger.stable = [one for one in seen if one.is_durable or plan.sync_flush]
+    ledger.kept_messages = [one for one in seen if one.is_durable or plan.sync_flush]
 
 
 def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
@@ -167,7 +167,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         elif (again := ledger.put_returned_in(found.record)) is not None:
             returned.add(again.name)
     ledger.returned.note_recovery(returned, durable=durable, sync_flush=sync_flush)
-    for one in ledger.stable:
+    for one in ledger.kept_messages:
         one.copy_is_durable |= durable
     if ledger.transactions.by_name:
         log = TransactionLog.read(ledger, store).by_name
@@ -181,7 +181,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
         if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
-            ledger.gone[put.name] = put
+            ledger.lost_puts[put.name] = put
 
 
 class Promise(Enum):
@@ -246,4 +246,4 @@ def describe_promises(disk: str) -> str:
     if not missing and not intact:
         return "every invariant"
     kept = len(promises) - len(missing) - len(intact)
-    return f"{kept} of {len(promises)}; {', '.join(intact)} in front of damage; not {', '.join(missing)}"
+    return f"{kept} of {len(promises)}; {', '.join(intact)} before damage; not {', '.join(missing)}"

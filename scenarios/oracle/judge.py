@@ -191,7 +191,7 @@ class Judge:
             if service is None or f"{machine.name}/{service.name}" in running:
                 continue
             if service.name not in store.flags.failures or store.flags.is_writeable:
-                summary = f"{service.name} has ended, and the store does not say so"
+                summary = f"{service.name} has ended, but the store does not report it"
                 self.report_and_stop("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def judge_pulls(self, store: MessageStore) -> None:
@@ -202,7 +202,7 @@ class Judge:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self.readings)
             if found.damage is not None:
                 return
-            self.report(consumers.check_queue_walks(self._ledger, found))
+            self.report(consumers.check_queue_reads(self._ledger, found))
             if removes:  # a restart would find records that now have no queue entry
                 self.report(self._records_without_entries(found, dispatched))
 
@@ -212,7 +212,7 @@ class Judge:
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
-    def uncleaned_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
+    def leftover_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that still exist, and for queues that begin with removed messages.
 
         After a shutdown of the file system, which refuses removals, return no violation.
@@ -256,7 +256,7 @@ class Judge:
         self._judge_files(store, disk)
 
     def _judge_files(self, store: MessageStore, disk: Disk, *, is_stopped: bool = False) -> None:
-        """Check the files of a store whose services do not run, and the report of its load."""
+        """Check the files of a store without running services, and the report of its load."""
         if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
             self.report(files.check_files(store, disk, is_stopped=is_stopped))
             self.report(files.check_first_segment(store, self._ledger.expired_to))

@@ -30,9 +30,8 @@ class KnownDamage:
     flaws: list[DamagedBytes] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
     """Log offsets of records that may be unreadable. Adjacent records must stay readable."""
-    unfit: set[int] = field(default_factory=set)
+    without_entry: set[int] = field(default_factory=set)
     """Log offsets of unreadable records that must have no queue entry, because a rebuild finds the damage."""
-
     missing: list[tuple[int, int]] = field(default_factory=list)
     """Log ranges of lost segments."""
 
@@ -59,24 +58,24 @@ class KnownDamage:
         """
         return {offset for offset in self.offsets if offset is not None} - self.unreadable
 
-    def record_damage(self, flaw: DamagedBytes, *, unreadable: bool, unfit: bool = False) -> None:
+    def record_damage(self, flaw: DamagedBytes, *, unreadable: bool, must_lack_entry: bool = False) -> None:
         assert len(flaw.was) == len(flaw.became), flaw
         self.flaws.append(flaw)
-        if unfit:
+        if must_lack_entry:
             assert flaw.put.physical_offset is not None, flaw.put.name
-            self.unfit.add(flaw.put.physical_offset)
+            self.without_entry.add(flaw.put.physical_offset)
         if unreadable:
             assert flaw.put.physical_offset is not None, flaw.put.name
             self.unreadable.add(flaw.put.physical_offset)
 
     def view_before_damage(self, view: memoryview, base_offset: int) -> memoryview:
-        mended: bytearray | None = None
+        restored: bytearray | None = None
         for flaw in self.flaws:
             at = flaw.log_offset - base_offset
             if 0 <= at < len(view) and view[at : at + len(flaw.became)] == flaw.became:
-                mended = bytearray(view) if mended is None else mended
-                mended[at : at + len(flaw.was)] = flaw.was
-        return view if mended is None else memoryview(mended)
+                restored = bytearray(view) if restored is None else restored
+                restored[at : at + len(flaw.was)] = flaw.was
+        return view if restored is None else memoryview(restored)
 
 
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:

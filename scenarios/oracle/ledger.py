@@ -31,7 +31,7 @@ TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
-"""A topic whose records tell consumers that the broker moved them past expired messages."""
+"""The topic of records that tell consumers that the broker moved them past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 """The property with a message's offsets in light queues."""
@@ -80,7 +80,7 @@ class Pull:
     """All matching messages before this queue offset have been received."""
     is_over: bool = False
 
-    def restart_walk(self) -> None:
+    def restart(self) -> None:
         """Restart at the first message, because the store removed the queue and uses its offsets again."""
         self.puts.clear()
         self.begin_offset = self.end_offset = 0
@@ -102,16 +102,16 @@ class Delivery(NamedTuple):
 class Versions:
     """The versions of a side file over all starts of a store.
 
-    A version is durable after its write has returned. A version whose write failed or has not returned may be on disk.
+    A version is durable after its write has returned. After a failed or unfinished write it may be on disk.
     A start must find the durable version or a later one, complete; before the first durable version, the file may be
     missing.
     """
 
     path: str
     durable: bytes | None = None
-    begun: list[bytes] = field(default_factory=list)
-    """Versions after the durable one, whose writes have failed or have not returned."""
-    kept: bytes | None = None
+    unfinished: list[bytes] = field(default_factory=list)
+    """Versions after the durable one, with failed or unfinished writes."""
+    backup: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
     """The version that the last load found."""
@@ -119,26 +119,26 @@ class Versions:
     """The versions that the last load could find: the durable one, then later ones."""
 
     def note_load(self, found: bytes | None) -> None:
-        self.loaded, self.allowed = found, (self.durable, *self.begun)
+        self.loaded, self.allowed = found, (self.durable, *self.unfinished)
 
     def lose_durable(self) -> None:
-        self.durable, self.kept = self.kept, None
+        self.durable, self.backup = self.backup, None
 
     @property
     def is_persisted(self) -> bool:
-        return not self.begun
+        return not self.unfinished
 
     def mark_loaded_durable(self) -> None:
         """Record that a start has loaded the version `loaded`, which is durable from now on.
 
         No effect if the start has written a newer version since, as a correction of offsets does.
         """
-        if self.allowed != (self.durable, *self.begun):
+        if self.allowed != (self.durable, *self.unfinished):
             return
-        if self.begun or self.loaded != self.durable:
-            self.kept = None
+        if self.unfinished or self.loaded != self.durable:
+            self.backup = None
         self.durable = self.loaded
-        self.begun.clear()
+        self.unfinished.clear()
 
 
 OnRequest = Callable[[PutEntry], None]
@@ -157,18 +157,18 @@ class Ledger:
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
     promised: dict[str, PutEntry] = field(default_factory=dict)
     """Name -> put. These puts must survive from now on. The order is that of the calls of `promise`."""
-    gone: dict[str, PutEntry] = field(default_factory=dict)
+    lost_puts: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
-    stable: list[ConsumedMessage] = field(default_factory=list)
+    kept_messages: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
-    seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
+    consumed: list[ConsumedMessage] = field(default_factory=list, compare=False)
     pulls: list[Pull] = field(default_factory=list, compare=False)
     """All pulls since the last start."""
     transactions: Transactions = field(default_factory=Transactions)
 
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
-    """Delayed puts whose copies are in a part of the log that may have been damaged after a stop."""
+    """Delayed puts with copies in a part of the log that may have been damaged after a stop."""
     commits: GroupCommits = field(default_factory=GroupCommits)
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
@@ -182,13 +182,13 @@ class Ledger:
     """Retention has removed, or has begun to remove, the segments before this log offset."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
     """Queues that the store removed because they were empty. A later put may have started the queue again at 0."""
-    holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    missing_offsets: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Topic and queue id -> queue offsets without a readable record: a restart skipped them, or damage affects them."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
     clock_set_back: list[ClockSetBack] = field(default_factory=list, compare=False)
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. A removal makes earlier queue offsets invalid."""
-    queues_going: int = field(default=0, compare=False)
+    queue_removals_in_progress: int = field(default=0, compare=False)
     life: int = field(default=0, compare=False)
     """The number of starts so far. An answer to a request from before the last start may still be in flight."""
     returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
@@ -214,23 +214,23 @@ class Ledger:
     def record_queue_end(self, place: tuple[str, int]) -> None:
         """Record that a queue's last file is about to be removed. The queue may restart at 0."""
         self.ended_queues.add(place)
-        self.restart_finished_walks(place)
+        self.restart_finished_pulls(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
 
-    def restart_finished_walks(self, place: tuple[str, int]) -> None:
+    def restart_finished_pulls(self, place: tuple[str, int]) -> None:
         """Restart each consumer that has read the whole queue. Other consumers restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
-                pull.restart_walk()
+                pull.restart()
 
     def begin_life(self) -> None:
         self.life += 1
         self._life_begins_at = len(self.puts)
-        self.seen = []
+        self.consumed = []
         self.pulls = []
-        self.queues_going = 0
+        self.queue_removals_in_progress = 0
         self._on_queue_end = None
         self.transactions.begin_life()
 
@@ -246,7 +246,7 @@ class Ledger:
             self.on_request(entry)
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record, not a copy, this is.
+        """Return the put with this own record. A copy has none.
 
         The record may be in the queue of a delayed or half message, or also in light queues.
         """
@@ -261,7 +261,7 @@ class Ledger:
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
-        if put is None or put.detour is None:
+        if put is None or put.waiting_place is None:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
@@ -294,7 +294,7 @@ class Ledger:
         put = self._first_key(found)
         if put is None:
             return None
-        goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
+        goes_to = (put.topic, str(put.queue_id)) if put.waiting_place is not None else (None, None)
         if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
             return None
         asked = _stored_properties(put, found)
@@ -348,11 +348,11 @@ def _may_be_changed_by_store(record: LogRecord) -> bool:
 
 
 def _stored_properties(put: PutEntry, found: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a put as its record has them. found: those of the record.
+    """Return the properties of a put as its record has them. found: the record's properties.
 
     A redirected message keeps WAIT, also after it is committed and sent back. A broker removes WAIT from others.
     """
     asked = properties_of(put.properties)
-    if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
+    if put.waiting_place is not None and not put.wait and LIGHT_OFFSETS not in found:
         asked["WAIT"] = "false"
     return asked

@@ -27,7 +27,7 @@ class SegmentPlaces:
     ) -> Iterator[Violation]:
         """POS: yield each segment that was created in a wrong directory.
 
-        config: that of the last start. is_limited: whether the disk had a limited capacity during traffic. full: the
+        config: the last start's. is_limited: whether the disk had a limited capacity during traffic. full: the
         directory with a small disk.
         """
         paths = [path for path in config.store_path_commit_log.split(",") if path]

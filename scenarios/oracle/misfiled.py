@@ -33,7 +33,7 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}
-    holes = defaultdict[tuple[str, int], set[int]](set)
+    missing_offsets = defaultdict[tuple[str, int], set[int]](set)
     misfiled = 0
     for found in store.records:
         _, _, topic, queue_id, number, sys_flag, *_ = found.record
@@ -45,10 +45,10 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
         misfiled += is_torn
         if number < follows:
             if is_torn:  # the record may have been stored with the next queue offset
-                holes[key].add(follows)
+                missing_offsets[key].add(follows)
             continue
         if is_torn or number - follows <= misfiled:
-            holes[key].update(range(follows, number))
+            missing_offsets[key].update(range(follows, number))
         numbers[key] = number + 1
-    for key, missing in holes.items():
-        ledger.holes.setdefault(key, set()).update(missing)
+    for key, missing in missing_offsets.items():
+        ledger.missing_offsets.setdefault(key, set()).update(missing)

@@ -152,7 +152,7 @@ class OperatorTables:
         record_tried("STATUS")
         if (is_refused and is_readable) or (is_done and not is_readable):
             found = "refused" if is_refused else "executed"
-            summary, expected = "a pull is answered against the permission of its topic or broker", str(is_readable)
+            summary, expected = "the answer to a pull contradicts a permission", str(is_readable)
             yield Violation("STATUS", summary, field=f"{topic} is readable", expected=expected, found=found)
 
     def check_registered(self, topic: str, found: Settings | None, since_ns: int) -> Iterator[Violation]:

@@ -92,14 +92,14 @@ class GroupProgress:
         manager.clamp_to_queues(store)
         clamped = self._offsets_of_all_groups(manager)
         yield from side_files.check_clamped_offsets(store, found, clamped)
-        commits.note_found(clamped)
+        commits.note_loaded_offsets(clamped)
 
     def _judge_loaded(self, versions: Versions) -> Iterator[Violation]:
         yield from side_files.check_version(versions)
         versions.mark_loaded_durable()
 
     def _offsets_of_all_groups(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
-        return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
+        return {group: manager.query_offset(*group) for group in self._ledger.commits.greatest}
 
     def start(self, store: MessageStore) -> None:
         if self._plan.delay.chance:

@@ -29,7 +29,7 @@ class PullAnswers:
         self._known.clear()
 
     def note_recovery(self, ends: Mapping[Queue, int]) -> None:
-        """ends: of the queues that the recovery found."""
+        """ends: the queue ends that the recovery found."""
         self._known = {queue: QueueBounds(0, end) for queue, end in ends.items()}
 
     def known_bounds(self, queue: Queue) -> QueueBounds:
@@ -45,11 +45,11 @@ class PullAnswers:
         before: QueueBounds,
         *,
         wants: Callable[[bytes], bool],
-        given: Collection[int] | None = None,
+        offsets: Collection[int] | None = None,
     ) -> Iterator[Violation]:
         """Yield each error in an answer to a request since the broker's last start.
 
-        before: `known_bounds` at the request. wants: returns whether a message with these properties matches. given:
+        before: `known_bounds` at the request. wants: returns whether a message with these properties matches. offsets:
         the queue offsets of the messages in the answer; None if FOUND is not to be checked for omitted messages.
         """
         yield from consumers.check_offsets(queue, position, status, bounds)
@@ -60,12 +60,12 @@ class PullAnswers:
             yield _violation(f"the bounds of {name} go back", expected, f"{low}, {high}")
         known = self.known_bounds(queue)
         self._known[queue] = QueueBounds(max(known.low, low), max(known.high, high))
-        if self._ledger.tears or (status is GetMessageStatus.FOUND and given is None):
+        if self._ledger.tears or (status is GetMessageStatus.FOUND and offsets is None):
             return
-        if following - position > len(given or ()):
+        if following - position > len(offsets or ()):
             is_moved = status is GetMessageStatus.OFFSET_TOO_SMALL
             yield from consumers.check_skipped_messages(
-                self._ledger, queue, position, following, given=given or (), wants=None if is_moved else wants
+                self._ledger, queue, position, following, offsets=offsets or (), wants=None if is_moved else wants
             )
 
 

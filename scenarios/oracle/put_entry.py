@@ -138,7 +138,7 @@ class FieldDifference(NamedTuple):
 
 def differences(
     record: LogRecord,
-    given: PutContent,
+    content: PutContent,
     head: RecordHead,
     *,
     is_committed: bool = False,
@@ -147,14 +147,14 @@ def differences(
 ) -> Iterator[FieldDifference]:
     """Yield each field of a record that differs from the put.
 
-    head: given.head of its body. is_committed: whether the record is that of a committed message. stored_ms: the store
-    time in the answer. tears: whether a torn sector may have zeroed bytes that no checksum covers, which recovery
+    head: content.head of its body. is_committed: whether the record is that of a committed message. stored_ms: the
+    store time in the answer. tears: whether a torn sector may have zeroed bytes that no checksum covers, which recovery
     cannot detect.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
     fields: list[tuple[str, int | bytes, int | bytes]] = list(zip(_HEAD_FIELDS, head, record.head, strict=True))
-    sys_flag = given.stored_sys_flag | (_COMMITTED if is_committed else 0)
+    sys_flag = content.stored_sys_flag | (_COMMITTED if is_committed else 0)
     fields.append(("sysFlag", sys_flag, record.sys_flag))
     if stored_ms is not None:
         fields.append(("storeTimestamp", stored_ms, record.store_timestamp_ms))
@@ -162,7 +162,7 @@ def differences(
 
 
 def differences_of_op(record: LogRecord, body: bytes, *, clock_is_true: bool) -> Iterator[FieldDifference]:
-    """Yield differences of an op, except in its body. clock_is_true: whether nobody has set back the clock.
+    """Yield differences of an op, except in its body. clock_is_true: whether the clock was never set back.
 
     The born time is that of the decision, right before the put.
     """
@@ -215,7 +215,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class ProducerKnowledge(Enum):
-    """What a producer knows from the answer to a put."""
+    """The producer's knowledge from the answer to a put."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -257,12 +257,12 @@ class PutEntry:
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
-    detour: WaitingPlace | None = field(default=None, compare=False)
+    waiting_place: WaitingPlace | None = field(default=None, compare=False)
     """The queue in which the record waits first; None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
     """Light queues in the put's properties, in addition to the put's own queue."""
     wrote_bytes: int | None = None
-    given: PutContent = field(default=PLAIN, compare=False)
+    content: PutContent = field(default=PLAIN, compare=False)
     """All other fields that the producer set."""
     stored_ms: int | None = None
     """The store time, from the answer or the record."""
@@ -278,17 +278,17 @@ class PutEntry:
     @property
     def place(self) -> tuple[str, int]:
         """The topic and queue of the put's own record."""
-        return (self.topic, self.queue_id) if self.detour is None else self.detour.place
+        return (self.topic, self.queue_id) if self.waiting_place is None else self.waiting_place.place
 
     @property
     def delay_ms(self) -> int | None:
-        return None if self.detour is None else self.detour.delay_ms
+        return None if self.waiting_place is None else self.waiting_place.delay_ms
 
     @property
     def head(self) -> RecordHead:
         if self._head is None:
-            self._head = self.given.head(self.body)
-            self._sys_flag = self.given.stored_sys_flag
+            self._head = self.content.head(self.body)
+            self._sys_flag = self.content.stored_sys_flag
         return self._head
 
     def has_expected_head(self, record: LogRecord) -> bool:
@@ -299,15 +299,15 @@ class PutEntry:
         self, record: LogRecord, *, is_committed: bool = False, tears: bool = False
     ) -> Iterator[FieldDifference]:
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
-        given, head = self.given, self.head
+        content, head = self.content, self.head
         if not self.knows_port:
-            given = given.with_port_of(record)
-            head = given.head(self.body)
-        return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
+            content = content.with_port_of(record)
+            head = content.head(self.body)
+        return differences(record, content, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
     def set_born_port(self, record: LogRecord) -> None:
         """Set the port of the born host from a record. All records of a message must have the same port."""
-        self.given = self.given.with_port_of(record)
+        self.content = self.content.with_port_of(record)
         self.knows_port, self._head = True, None
 
     @property
@@ -315,7 +315,7 @@ class PutEntry:
         """The size of the record. The caller knows it in advance unless the message waits in another queue."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
-        return self.given.record_bytes(self.body, self.topic, self.properties)
+        return self.content.record_bytes(self.body, self.topic, self.properties)
 
     @property
     def knowledge(self) -> ProducerKnowledge:

@@ -15,7 +15,7 @@ from .group_delivery import Queue
 
 EXPIRY_NS = 60_000_000_000
 _LATE_NS = 60_000_000_000
-"""How long a broker or network may delay a request whose client no longer waits."""
+"""How long a broker or network may delay a request after its client has stopped waiting."""
 _ENDLESS = 1 << 63
 
 
@@ -37,7 +37,7 @@ class QueueLocks:
     """As `_possible_to_ns`, for requests to lock without an answer. A later request to unlock may overtake them."""
 
     def begin_life(self) -> None:
-        """Forget all locks. The next broker process may still execute a request whose client waits."""
+        """Forget all locks. The next broker process may still execute a request in flight."""
         self._certain.clear()
         self._possible_to_ns.clear()
         for unanswered in self._unanswered_to_ns.values():
@@ -68,8 +68,8 @@ class QueueLocks:
     ) -> Iterator[Violation]:
         """LOCK: record the answer to a request to lock queues, and yield its violations.
 
-        times_ns: of request and answer, both since the broker's last start. existing: the queues whose topic the
-        broker had before the request. The broker grants no lock for a missing queue.
+        times_ns: request and answer, both since the broker's last start. existing: the queues of topics that
+        the broker had before the request. The broker grants no lock for a missing queue.
         """
         foreign = [queue for queue in granted if queue not in asked]
         if foreign or len(set(granted)) != len(granted):
@@ -109,7 +109,7 @@ class QueueLocks:
             if other != client and end_ns >= asked_ns
         ]
         if is_there and not holders:
-            summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which nobody can hold"
+            summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which no client can hold"
             yield _violation(summary, "granted", "refused")
 
     def record_unlock_request(self, client: str, queues: Collection[Queue]) -> None:

@@ -111,7 +111,7 @@ def read_store(
 ) -> RecoveredStore:
     """Read a store while its services are idle. Bytes that the test damaged are read as before the damage.
 
-    puts: properties -> put, with whose bytes the records share memory. known: a cache of decoded records, unused after
+    puts: properties -> put. The records share memory with the puts. known: a cache of decoded records, unused after
     LONG_HISTORY_PUTS puts.
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)

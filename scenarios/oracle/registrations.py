@@ -177,7 +177,7 @@ class Registrations:
             if topic in each.topics or name in queues:
                 record_tried("QUIET")
                 if identity not in found:
-                    summary = f"{each.address} is not in a route although the connection of its registration is open"
+                    summary = f"{each.address} is not in a route although it is registered"
                     yield _violation(summary, str(identity), str(sorted(found)))
             if broker_id == MASTER_ID:
                 slaves = {key[0] for key in self._listed if key[1] != MASTER_ID}

@@ -38,14 +38,14 @@ class StreamRules:
 class StreamEnd:
     """One end of a connection, from its first to its last call. All times are virtual."""
 
-    who: str
+    label: str
     rules: StreamRules
     opened_ns: int
-    heard_ns: int = field(init=False)
+    last_receive_ns: int = field(init=False)
     """Time of the last received byte."""
-    idle_ns: int = field(init=False)
+    last_send_end_ns: int = field(init=False)
     """Time at which the last send returned."""
-    sending_ns: int = field(init=False)
+    last_send_begin_ns: int = field(init=False)
     """Time at which the last send began."""
     is_sending: bool = False
     may_close: bool = False
@@ -53,7 +53,7 @@ class StreamEnd:
     closed_ns: int | None = None
 
     def __post_init__(self) -> None:
-        self.heard_ns = self.idle_ns = self.sending_ns = self.opened_ns
+        self.last_receive_ns = self.last_send_end_ns = self.last_send_begin_ns = self.opened_ns
 
     @property
     def must_send(self) -> bool:
@@ -62,39 +62,39 @@ class StreamEnd:
 
     def note_received(self, data: bytes, now_ns: int) -> None:
         if data:
-            self.heard_ns = now_ns
+            self.last_receive_ns = now_ns
         else:
             self.may_close = True
 
     def note_sent(self, now_ns: int, left_bytes: int) -> None:
         """Record the end of a call. left_bytes: the bytes that the network has not accepted yet."""
-        self.is_sending, self.idle_ns = left_bytes > 0, now_ns
+        self.is_sending, self.last_send_end_ns = left_bytes > 0, now_ns
 
     def check_times(self, now_ns: int) -> Iterator[Violation]:
         """Yield a silence of the peer that this end did not notice, and a missing send of this end."""
         record_tried("REP")
-        silent_ns, idle_ns = now_ns - self.heard_ns, now_ns - self.idle_ns
-        limit_ns = self.rules.silence_ms * _MS + self.rules.slack_ns(self.heard_ns)
+        silent_ns, idle_ns = now_ns - self.last_receive_ns, now_ns - self.last_send_end_ns
+        limit_ns = self.rules.silence_ms * _MS + self.rules.slack_ns(self.last_receive_ns)
         if silent_ns > limit_ns and self.closed_ns is None and not self.may_close:
-            summary = f"{self.who} keeps a connection on which nothing arrives"
+            summary = f"{self.label} keeps a silent connection"
             yield _broken(summary, field="silence", expected=_at_most(limit_ns), found=_ms(silent_ns))
-        limit_ns = self.rules.heartbeat_ms * _MS + self.rules.slack_ns(self.idle_ns)
+        limit_ns = self.rules.heartbeat_ms * _MS + self.rules.slack_ns(self.last_send_end_ns)
         is_open = not self.is_sending and self.closed_ns is None and not self.may_close
         if self.must_send and is_open and idle_ns > limit_ns:
-            summary = f"{self.who} sends nothing on an idle connection"
+            summary = f"{self.label} sends nothing on an idle connection"
             yield _broken(summary, field="interval", expected=_at_most(limit_ns), found=_ms(idle_ns))
 
     def begin_send(self, now_ns: int, *, repeats: bool) -> Iterator[Violation]:
         """Yield a heartbeat, or the same report again, before the end of an idle interval; see also `check_times`."""
         yield from self.check_times(now_ns)
-        since_ns, self.sending_ns = self.sending_ns, now_ns
+        since_ns, self.last_send_begin_ns = self.last_send_begin_ns, now_ns
         self.is_sending = True
         if repeats and now_ns - since_ns < self.rules.heartbeat_ms * _MS - self.rules.slack_ns(since_ns):
-            summary, found = f"{self.who} repeats itself within an interval", _ms(now_ns - since_ns)
+            summary, found = f"{self.label} repeats a message within an interval", _ms(now_ns - since_ns)
             yield _broken(summary, field="interval", expected=f"{self.rules.heartbeat_ms} ms", found=found)
 
     def has_reason_to_close(self, now_ns: int) -> bool:
-        return self.may_close or now_ns - self.heard_ns >= self.rules.silence_ms * _MS
+        return self.may_close or now_ns - self.last_receive_ns >= self.rules.silence_ms * _MS
 
     def close(self, now_ns: int, *, has_reason: bool) -> Iterator[Violation]:
         if self.closed_ns is not None:
@@ -103,8 +103,8 @@ class StreamEnd:
         self.closed_ns = now_ns
         if has_reason or self.has_reason_to_close(now_ns):
             return
-        expected, found = f"after {self.rules.silence_ms} ms of silence", f"after {_ms(now_ns - self.heard_ns)}"
-        yield _broken(f"{self.who} closes a healthy connection", field="close", expected=expected, found=found)
+        expected, found = f"after {self.rules.silence_ms} ms of silence", f"after {_ms(now_ns - self.last_receive_ns)}"
+        yield _broken(f"{self.label} closes a healthy connection", field="close", expected=expected, found=found)
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +148,7 @@ class MasterEnd(StreamEnd):
                 self.empty_begin = empty_begin
                 self.is_rejected = offset != 0 and not log_start <= offset <= readable_end
                 self.may_close |= self.is_rejected
-                self.idle_ns = now_ns  # the first interval begins with the request
+                self.last_send_end_ns = now_ns  # the first interval begins with the request
             self.reports.append((now_ns, offset))
 
     def reported_offset(self, until_ns: int) -> int:
@@ -167,7 +167,7 @@ class MasterEnd(StreamEnd):
         """Judge the next frame.
 
         log: the master's bytes at its offset. empty_begin: where the stream of an empty slave would begin now.
-        waiting_since_ns: since when the byte at the offset has been readable at least; None if this is unknown.
+        waiting_since_ns: a time from which the byte at the offset has been readable; None if this is unknown.
         """
         yield from self.begin_send(now_ns, repeats=frame.is_heartbeat and not self.may_close)
         expected = last = self.sent if self.began != _NOT_YET else self.reports[0][1]
@@ -178,16 +178,16 @@ class MasterEnd(StreamEnd):
         if self.may_close:
             return  # the last heartbeat of a rejected slave names the log's start or end
         if not expected <= frame.log_offset <= last:
-            summary = f"{self.who} does not go on where it ended"
+            summary = f"{self.label} does not continue after its last frame"
             yield _broken(summary, field="log_offset", expected=str(expected), found=str(frame.log_offset))
         if frame.size_bytes > self.rules.batch_bytes or data != log:
             found = f"{frame.size_bytes} bytes{'' if data == log else ', others than in its log'}"
-            summary, wanted = f"{self.who} sends a wrong frame", f"up to {self.rules.batch_bytes} bytes of its log"
+            summary, wanted = f"{self.label} sends a wrong frame", f"up to {self.rules.batch_bytes} bytes of its log"
             yield _broken(summary, field="frame", expected=wanted, found=found)
         if waiting_since_ns is not None:
-            since_ns = max(waiting_since_ns, self.idle_ns)
+            since_ns = max(waiting_since_ns, self.last_send_end_ns)
             if now_ns - since_ns > self.rules.slack_ns(since_ns):
-                summary, found = f"{self.who} lets readable data wait", _ms(now_ns - since_ns)
+                summary, found = f"{self.label} delays readable data", _ms(now_ns - since_ns)
                 yield _broken(summary, field="frame", expected=_at_most(self.rules.slack_ns(since_ns)), found=found)
 
 
@@ -227,18 +227,18 @@ class SlaveEnd(StreamEnd):
         if self.reported == _NOT_YET:
             self.first_report = offset
         elif offset < self.reported or (offset > self.first_report and offset > self.received_end):
-            summary, wanted = f"{self.who} reports what it did not receive", f"{self.reported} to {self.received_end}"
+            summary, wanted = f"{self.label} reports data not received", f"{self.reported} to {self.received_end}"
             yield _broken(summary, field="report", expected=wanted, found=str(offset))
         self.reported = offset
 
     def check_progress(self, log_end: int) -> Iterator[Violation]:
-        """Yield data that the slave has not reported before it waits for more. log_end: of the data to report.
+        """Yield data that the slave has not reported before it waits for more. log_end: the end to report.
 
         The slave first compares its log with its master's.
         """
         if self.received_end >= log_end > self.reported > _NOT_YET and not self.may_close:
             record_tried("REP")
-            summary = f"{self.who} waits with data that it has not reported"
+            summary = f"{self.label} waits with data that it has not reported"
             yield _broken(summary, field="report", expected=str(log_end), found=str(self.reported))
 
 

@@ -51,7 +51,7 @@ class Replicas:
     def record_report(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
         log = store.log
         if offset > log.max_offset:
-            summary = f"{host} reports what it does not have"
+            summary = f"{host} reports data that it does not have"
             yield Violation("REP", summary, "commitlog", offset, "report", str(log.max_offset))
             return
         held = self.held.setdefault(host, ReportedRange())
@@ -62,7 +62,7 @@ class Replicas:
             for segment in log.segments:
                 end = min(offset - segment.base_offset, segment.size_bytes)
                 if end > 0 and not disk.is_durable(segment.file.path, 0, end):
-                    summary, place = f"{host} reports what is not durable there", (segment.file.path, end)
+                    summary, place = f"{host} reports data that is not durable", (segment.file.path, end)
                     yield Violation("REP", summary, *place, "report", "after the sync", "before it")
 
     def record_slave_crash(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
@@ -75,7 +75,7 @@ class Replicas:
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
     def record_slave_retention(self, host: str, first: int) -> None:
-        """Forget what a slave reported before the first byte of its log, because its full disk made it remove this."""
+        """Forget reported data before the first byte of a slave's log, which the slave removed from its full disk."""
         held = self.held.get(host)
         if held is not None and held.data and held.first < first:
             self.lost.append(ReportedRange(held.first, held.data))

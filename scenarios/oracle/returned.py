@@ -67,14 +67,14 @@ class SendBackRequest:
     """0: the broker chooses. Negative: the message is hopeless."""
     retries_max: int
     retry_queues: int = 1
-    """Without a queue for retries, the broker answers SUCCESS and stores nothing."""
+    """Without a queue for retries, the broker answers SUCCESS and stores no record."""
     names_maximum: bool = True
     """Whether a client that can send its maximum of retries does so."""
     is_kept: bool = False
     """Whether the answer was SUCCESS, and no crash since may have lost the new record."""
 
     def place_after(self, reconsume_times: int) -> RetryPlace | None:
-        """Return the place for a message with this number of retries, None if the broker stores nothing."""
+        """Return the place for a message with this number of retries, None if the broker stores no record."""
         if not self.retry_queues:
             return None
         is_hopeless = self.delay_level < 0 or reconsume_times >= self.retries_max

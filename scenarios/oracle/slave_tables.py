@@ -2,7 +2,7 @@
 
     successful copy   every table in memory and in its file is the master's at some time of the copy
     failed copy       every table in memory is unchanged, or the master's at some time of the copy
-    restart           a slave finds each file as it was durable, or a version whose write the crash interrupted
+    restart           a slave finds the durable version of each file, or a later one of an unfinished write
 
 The tables are topics, groups, consumer offsets and delay offsets. A version of topics or groups names their content.
 Source: RocketMQ SlaveSynchronize.
@@ -69,18 +69,18 @@ class SlaveFiles:
     def check_written(self, who: str, found: Tables, window: CopyWindow) -> Iterator[Violation]:
         """REP: after a successful copy, yield each table that is not in its file. found: the tables in memory.
 
-        A file whose write failed or has not returned is not checked.
+        A file is not checked after a failed or unfinished write.
         """
         for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
             wanted = {entry: settings.json_members for entry, settings in own.entries.items()}
-            if not versions.begun and _durable_members(versions, _TABLES[name]) != wanted:
+            if not versions.unfinished and _durable_members(versions, _TABLES[name]) != wanted:
                 yield _violation(f"the file with the {name} of {who}", str(wanted), _text_of(versions))
-        if not self.offsets.begun:
+        if not self.offsets.unfinished:
             tables = _durable_members(self.offsets, _OFFSETS)
             durable = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
             durable |= {(key, 0): offset for key, offset in _durable_members(self.offsets, _LIGHT_OFFSETS).items()}
             yield from _check_offsets(f"the file of {who}", durable, window)
-        if not self.delays.begun:
+        if not self.delays.unfinished:
             levels = {int(level): offset for level, offset in _durable_members(self.delays, _OFFSETS).items()}
             yield from _check_delays(f"the file of {who}", levels, window)
 

@@ -13,7 +13,7 @@ class TransactionLog:
     """All transactions of a log, and records of the transaction topics without a transaction."""
 
     by_name: dict[str, FoundTransaction] = field(default_factory=dict)
-    strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
+    unexplained: list[tuple[FoundRecord, str]] = field(default_factory=list)
     _halves: dict[int, FoundTransaction] = field(default_factory=dict)
 
     @classmethod
@@ -38,7 +38,7 @@ class TransactionLog:
         if named is None:
             if not has_front and text.isdecimal():
                 return  # retention has removed the half message
-            self.strays.append((found, f"an op for {text!r}, where no half message is"))
+            self.unexplained.append((found, f"an op for {text!r}, which is not the offset of a half message"))
             return
         named.ops.append(found)
         named.decided.add(int(text))
@@ -47,7 +47,7 @@ class TransactionLog:
         record = found.record
         put = ledger.put_named_by(record)
         if put is None or put.name not in self.by_name or put.body != found.body:
-            self.strays.append((found, "a half message that nobody prepared"))
+            self.unexplained.append((found, "a half message that no producer put"))
             return
         transaction = self.by_name[put.name]
         if record.topic == GIVEN_UP_TOPIC:
@@ -60,4 +60,4 @@ class TransactionLog:
             return
         transaction.put_back.append(found)
         if transaction.half is not None and first != str(transaction.half.record.queue_offset):
-            self.strays.append((found, f"a half message put back as {first}, which is another's place"))
+            self.unexplained.append((found, f"a half message put back as {first}, which is the offset of another"))

@@ -92,10 +92,10 @@ class Transaction:
     behaviour: TransactionBehaviour
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
-    is_insisted_on: bool = False
+    must_be_decided: bool = False
     """Whether the half message was put after all faults had ended. The store must not give it up."""
-    asked_times: set[str] = field(default_factory=set)
-    asked_ms: list[int] = field(default_factory=list, compare=False)
+    check_numbers: set[str] = field(default_factory=set)
+    check_times_ms: list[int] = field(default_factory=list, compare=False)
     """The store times of the half message when it was put back for check requests."""
     may_be_asked_again: bool = False
     """Whether the check has lost progress since the half message was put."""

@@ -33,7 +33,7 @@ from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger, OnRequest, Versions
 from ..oracle.progress import GroupProgress
-from ..workload.store_door import OnAnswer
+from ..workload.store_sender import OnAnswer
 from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
 from .crash_aims import aimed_trigger
@@ -57,9 +57,9 @@ second. The caches of expressions (`filters`) and of values (`formats`) are such
 
 @cache
 def shared_modules(*, broker: bool) -> tuple[ModuleType, ...]:
-    """Return the store's modules whose objects several tasks share. Some runs set attribute points in these modules.
+    """Return the store's modules with objects that several tasks share. Some runs set attribute points there.
 
-    broker: whether to include the broker's modules, whose import takes time.
+    broker: whether to include the broker's modules, which are slow to import.
     """
     below = f"{store_package.__name__}."
     return tuple(
@@ -202,15 +202,15 @@ class Execution(ABC):
         room: the capacity of a limited disk. on_answer: an additional check of answers to puts.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
-        seat = plan, store, disk, self._ledger, self._judge.report
+        fields = plan, store, disk, self._ledger, self._judge.report
         if manager is not None and plan.transactions.chance:
             # A master that waits for slaves has no time limit for a put.
             is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
-            transactions = TransactionTraffic(*seat, manager, is_calm)
+            transactions = TransactionTraffic(*fields, manager, is_calm)
             transactions.start()
         progress = manager if plan.consuming.commits_offsets else None
         after_put = room, self._disturbances.paused_ns, on_answer
-        return Traffic(*seat, number, self._choices.stream, progress, transactions, *after_put)
+        return Traffic(*fields, number, self._choices.stream, progress, transactions, *after_put)
 
     def _await_users_settled(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         transactions = traffic.transactions

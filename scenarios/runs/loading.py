@@ -19,7 +19,7 @@ from ..oracle import allowances
 from ..oracle.evidence import place_of, record_tried
 from ..oracle.invariants import files, scan
 from ..oracle.judge import Judge, StopOnViolation
-from ..workload.mishaps import SERVICES
+from ..workload.store_faults import SERVICES
 
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
@@ -37,7 +37,7 @@ def load_judged(
     disk: Disk,
     config: StoreConfig,
     load: Callable[[], tuple[MessageStore, RecoveryReport | None]],
-    beside: Callable[[], None] = lambda: None,
+    load_more: Callable[[], None] = lambda: None,
     *,
     awaits_room: bool = False,
 ) -> MessageStore:
@@ -47,7 +47,7 @@ def load_judged(
     point. awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises
     MachineDied if the disk permits a failure, else StopOnViolation.
     """
-    vouched = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
+    scan_bounds = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
     judge.times_before_load = files.read_times(disk, config) if plan.is_alone else {}
     try:
         disk.limit_page_ins_to(SERVICES)
@@ -59,7 +59,7 @@ def load_judged(
             and not (awaits_room and allowances.has_only_space_errors(disk))
         ):
             raise report.lacks_room  # file creation keeps failing, so the queues may never be complete
-        beside()
+        load_more()
     except Exception as error:
         if isinstance(error, OSError) and not (awaits_room and allowances.has_only_space_errors(disk)):
             die_if_excused(kernel, machine, disk, error)

@@ -47,12 +47,12 @@ class Node:
 
     @property
     def life(self) -> PoweredMachine:
-        assert self._life is not None, "it has been on"
+        assert self._life is not None, "the node has been on"
         return self._life
 
     @property
     def loaded(self) -> MessageStore:
-        assert self.store is not None, "it has been loaded"
+        assert self.store is not None, "the store is loaded"
         return self.store
 
     def power_on(self, life: PoweredMachine) -> None:

@@ -69,7 +69,7 @@ class Settling:
             not self._await_cursors(store, disk, cursors, self._held_up_ms(disk), has_failed)
             and store.flags.is_writeable
         ):
-            self.judge.report_and_stop("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
+            self.judge.report_and_stop("STATUS", "puts succeed after a failed sync", "flags", "refusing", "writeable")
 
     def await_deliveries(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. No producer puts meanwhile.
@@ -87,19 +87,19 @@ class Settling:
         self,
         store: MessageStore,
         disk: Disk,
-        beside: Callable[[], Iterable[Cursor]] = tuple,
+        more_cursors: Callable[[], Iterable[Cursor]] = tuple,
         *,
         sleep: Callable[[int], None] | None = None,
         gives_up: Callable[[], bool] = bool,
         known: Callable[[], str] = str,
     ) -> None:
-        """Wait until every cursor of a healthy store, and every cursor that `beside` returns, has reached its target.
+        """Wait until every cursor of a healthy store, and every one of `more_cursors`, has reached its target.
 
         sleep: the function of the waiting machine, if another machine waits. For other arguments see `_await_cursors`.
         """
 
         def cursors() -> Iterator[Cursor]:
-            yield from beside()
+            yield from more_cursors()
             put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
             yield from quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=readable_end)
             yield from quiescence.flushing_cursors(store, self.plan, self.judge.readings)
@@ -129,11 +129,11 @@ class Settling:
         since: dict[str, tuple[object, int]] = {}
         """Cursor -> its target, and the time of the target's last change, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
-        while behind := [cursor for cursor in cursors() if cursor.is_behind]:
+        while late := [cursor for cursor in cursors() if cursor.is_lagging]:
             if gives_up():
                 return False
             now_ns = self.kernel.now_ns - self.paused_ns(0)
-            for cursor in behind:
+            for cursor in late:
                 end, since_ns = since.get(cursor.name, (None, 0))
                 if end != cursor.end:  # there is more work, so the limit counts from now
                     end, since_ns = since[cursor.name] = cursor.end, now_ns
@@ -160,7 +160,7 @@ class Settling:
         ) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
-        while violations := self.judge.uncleaned_violations(store, disk):
+        while violations := self.judge.leftover_violations(store, disk):
             if disk.has_transient_faults and allowances.count_errors(disk):
                 break  # the next removal may fail, too
             if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:

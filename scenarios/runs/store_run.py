@@ -30,8 +30,8 @@ from ..oracle.evidence import Violation, record_tried
 from ..oracle.invariants import tx
 from ..oracle.log_directories import SegmentPlaces, check_full_directory
 from ..oracle.recovered import Content, content_of, first_difference
-from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
+from ..workload.store_faults import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, sync_timing_of
 
@@ -119,8 +119,8 @@ class Run(Execution):
                 room.limit_capacity(self._plan.capacity_bytes)
             full = self._full_directory
             # The usage of a missing read-only directory is unknown, so the full one would count alone.
-            are_there = set(self._config.commit_log_directories) <= set(disk.directories)
-            if full is not None and are_there and life is not HEAL:
+            all_exist = set(self._config.commit_log_directories) <= set(disk.directories)
+            if full is not None and all_exist and life is not HEAL:
                 segments = self._plan.log_directories.full_at_segments
                 disk.limit_directory(full, segments * self._plan.commit_log_bytes)
             traffic = self._make_users(number, store, disk, room)
@@ -221,11 +221,11 @@ class Run(Execution):
     def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: DiskRoom) -> MessageStore:
         """Start a store that was loaded on a full disk, free space, and check the store after dispatch caught up."""
         report = store.last_recovery
-        assert report is not None, "it has been loaded"
+        assert report is not None, "the store is loaded"
         lacks_room = report.lacks_room is not None
         if lacks_room and store.flags.is_writeable:
             self._judge.report_and_stop(
-                "START", "a store without room for its queues takes puts", "flags", "refusing", "none"
+                "START", "a store without space for its queues accepts puts", "flags", "refusing", "none"
             )
         self._progress.start(store)
         self._start_store(store, disk, machine)
@@ -289,7 +289,7 @@ class Run(Execution):
         different = first_difference(once, twice)
         if different is not None:
             file, offset, expected, found = different
-            summary = "recovering again changed the store"
+            summary = "a second recovery changed the store"
             self._judge.report([Violation("IDEMPOTENT", summary, file, offset, "files", expected, found)])
 
     def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:

@@ -91,7 +91,7 @@ def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
         own = parse_seeds(str(wanted.seeds), None)
     except typer.BadParameter as error:
         raise WrongMark(f"seeds: {error.message}") from error
-    assert own is not None, "some were asked for"
+    assert own is not None, "a mark names its seeds"
     given = _seeds_given(config)
     seeds = own if given is None else given
     time, out, replay = (config.getoption(f"--tornlog-{name}") for name in ("time", "out", "replay"))

@@ -22,14 +22,14 @@ from .facts import SeedFacts, facts_of, test_of
 from .mark_arguments import CRASH, MarkArguments, SeedBudget, WrongMark, arguments_of_mark, seed_budget_of
 
 _UNREPEATABLE = (
-    "the run cannot be repeated, so that nothing is known about it: the test keeps something from one run to the next "
-    "(in a fixture, a module or a class), or depends on what is not its world's (`hash`, `id`, the order of a set)"
+    "the run cannot be repeated, so its result proves little: the test keeps state between runs (in a fixture, a "
+    "module or a class), or depends on values from outside of the simulation (`hash`, `id`, the order of a set)"
 )
 Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test enables never happened, so the test proves nothing about it."""
+    """A fault that a test enables never happened, so it is untested."""
 
 
 def for_each_seed(
@@ -90,11 +90,11 @@ def _warn_of_missing_faults(item: pytest.Function, facts: SeedFacts, wanted: Mar
     missing = [name for name in wanted.must_inject if not happened.get(name)]
     if missing:
         never_there = ", ".join(missing)
-        pytest.fail(f"held in {facts.seeds} seeds, in none of which there was: {never_there}", pytrace=False)
+        pytest.fail(f"no violation in {facts.seeds} seeds, but these never happened: {never_there}", pytrace=False)
     never = facts.never_injected()
     if not never or wanted.never_injected == "ignore":
         return
-    text = f"could have happened, and never did in {facts.seeds} seeds: {', '.join(never)}"
+    text = f"enabled, but never injected in {facts.seeds} seeds: {', '.join(never)}"
     if wanted.never_injected == "fail":
         pytest.fail(text, pytrace=False)
     try:
@@ -171,7 +171,7 @@ def _replay_failure(scenario: Scenario, file: Path, facts: SeedFacts) -> str | N
     if replayed.is_same(finding):
         return _finding_text(replace(finding, raised=outcome.raised))
     gone = "".join(f"\n  gone      {what}" for what in replayed.gone)
-    return f"seed {finding.seed}, but not the run that was kept: {outcome.error}{gone}"
+    return f"seed {finding.seed} differs from the stored run: {outcome.error}{gone}"
 
 
 def _finding_text(finding: Finding) -> str:

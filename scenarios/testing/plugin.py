@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 MARK = "tornlog"
 _OPTIONS = (
-    ("--tornlog-seeds", "N", "Run seeds 0 to N - 1, or A:B for A to B - 1, of each test, whatever its mark says."),
+    ("--tornlog-seeds", "N", "Run seeds 0 to N - 1, or A:B for A to B - 1, in place of those of the marks."),
     ("--tornlog-seed", "S", "Run one seed only."),
-    ("--tornlog-time", "TIME", "Let no test begin another seed after so long, as in 60s or 5m."),
-    ("--tornlog-out", "DIR", "Leave failures and timelines in folders of DIR, and a report in DIR/report.json."),
-    ("--tornlog-replay", "FILE", "Run the failure in FILE again, which --tornlog-out has left; others are skipped."),
+    ("--tornlog-time", "TIME", "Start no further seed of a test after this time, such as 60s or 5m."),
+    ("--tornlog-out", "DIR", "Write failures and timelines to folders of DIR, and a report to DIR/report.json."),
+    ("--tornlog-replay", "FILE", "Replay the failure in FILE, written by --tornlog-out, and skip other tests."),
 )  # fmt: skip
 _MARK_LINE = (
     f"{MARK}(seeds=100, *, shrink=True, must_inject=(), never_injected='warn', scenario=None, disk=None, policy=None, "
-    "ranges=None, mutant=None): run a test for seeds of a simulation, or behind seeds of a scenario (docs/pytest.md)"
+    "ranges=None, mutant=None): run a test for seeds of a simulation, or after seeds of a scenario (docs/pytest.md)"
 )
 _PROBE_MARK_LINE = (
     "tornlog_probe(**options): options of the fixture `probe`, such as disk='ext4-ordered' or limit=64 (docs/pytest.md)"
@@ -156,7 +156,7 @@ class SessionResults:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._is_unmet_replay:
             file = self._config.getoption("--tornlog-replay")
-            terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")
+            terminalreporter.write_line(f"{file}: its test was not among the tests that were run")
         if self._facts or self._probes:
             from .facts import summary_of
             from .probed import summary_of_probes

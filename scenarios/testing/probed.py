@@ -20,7 +20,7 @@ from ...faults.simulation.failure_text import FailureText, LineKind, TextLine, p
 from .facts import file_name, pytest_command, test_id
 
 PROBE_MARK = "tornlog_probe"
-_SAID_LINES_MAX = 20
+_CHECK_LINES_MAX = 20
 
 
 class ProbeError(Exception):
@@ -28,7 +28,7 @@ class ProbeError(Exception):
 
 
 class ProbeProvesLittle(UserWarning):
-    """A probe without a broken promise shows little, for example because the program promised nothing."""
+    """A probe without a broken promise shows little, for example because the program made no promise."""
 
 
 class ProbedFailure(NamedTuple):
@@ -178,7 +178,7 @@ def _failure_text(failure: ProbedFailure, again: str, *, is_in_file: bool) -> st
 
 
 def _check_output(answer: ProbeAnswer) -> list[str]:
-    lines = answer.said.splitlines()[-_SAID_LINES_MAX:]
+    lines = answer.said.splitlines()[-_CHECK_LINES_MAX:]
     return ["\n".join(["output of the check for all states:", *lines])] if lines else []
 
 

@@ -1,1 +1,1 @@
-"""Workload: producers, consumers and operators of a run, whose actions are random and recorded."""
+"""Workload: producers, consumers and operators of a run, with random and recorded actions."""

@@ -7,10 +7,10 @@ from ...sim.choices import Stream
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..oracle import allowances
-from ..oracle.given import ReceivedMessages
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Pull
 from ..oracle.reader import ReadRecord, UnreadableError, read
+from ..oracle.received_messages import ReceivedMessages
 from . import options
 
 _COMMIT_CHANCE = 0.7
@@ -34,7 +34,7 @@ class Consumer(options.StoreUser):
     stream: Stream
     group: str
     _pull: Pull = field(init=False)
-    _given: ReceivedMessages = field(init=False)
+    _received: ReceivedMessages = field(init=False)
     _place: tuple[str, str, int] = field(init=False)
     _queue_ends: int = field(init=False)
     _idle_ms: int = field(default=_IDLE_MS_MIN, init=False)
@@ -49,7 +49,7 @@ class Consumer(options.StoreUser):
             tags = stream.choice(_SUBSCRIPTIONS, "subscription")
         self._pull = Pull(topic, queue_id, tags)
         wanted = consumers.wanted_tags(tags)
-        self._given = ReceivedMessages(
+        self._received = ReceivedMessages(
             ledger,
             self.report,
             lambda: kernel.now_ns,
@@ -60,8 +60,8 @@ class Consumer(options.StoreUser):
         self._place = (self.group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
 
-    def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
-        """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
+    def read_queue(self, progress: ConsumerOffsetManager | None, continues: Callable[[], bool]) -> None:
+        """Pull to the end of the queue, and wait there for messages while continues returns True; commit to progress.
 
         Raises StoreNotReadableError if the store is stopping.
         """
@@ -69,20 +69,20 @@ class Consumer(options.StoreUser):
         if progress is not None:
             pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._place), 0)
         self.ledger.pulls.append(pull)
-        while self._pull_once(pull) or goes_on() or self._must_restart:
+        while self._pull_once(pull) or continues() or self._must_restart:
             if progress is not None:
-                self._maybe_commit(progress, pull.end_offset)
+                self._commit_by_chance(progress, pull.end_offset)
         pull.is_over = True
         self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
 
     @property
     def _must_restart(self) -> bool:
         ledger = self.ledger
-        return ledger.queues_going > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
+        return ledger.queue_removals_in_progress > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
 
-    def _maybe_commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        said = self.ledger.commits.at.get(self._place, -1)
-        if offset != said and not progress.is_stopping and self.stream.chance(_COMMIT_CHANCE, "commit"):
+    def _commit_by_chance(self, progress: ConsumerOffsetManager, offset: int) -> None:
+        committed = self.ledger.commits.at.get(self._place, -1)
+        if offset != committed and not progress.is_stopping and self.stream.chance(_COMMIT_CHANCE, "commit"):
             with self.ledger.commits.committing(self._place, offset, lambda: self.disk.kernel.now_ns) as commit:
                 progress.commit_offset(*self._place, offset)
                 commit.is_answered = True
@@ -122,7 +122,7 @@ class Consumer(options.StoreUser):
         if ends == self._queue_ends:
             return False
         self._queue_ends = ends
-        pull.restart_walk()
+        pull.restart()
         return True
 
     def _judge_messages(self, pull: Pull, result: GetMessageResult, bounds: consumers.PullBounds) -> None:
@@ -136,5 +136,5 @@ class Consumer(options.StoreUser):
             except UnreadableError:
                 self.report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
         queue, life = (pull.topic, pull.queue_id), self.ledger.life
-        given = self._given.judge_answer(queue, pull.end_offset, answered, bounds, life)
+        given = self._received.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]

@@ -182,11 +182,11 @@ def image_with_content(image: Image, path: str, content: bytes) -> Image:
 
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
-_UNVOUCHED_SEGMENTS = 3
+_ALWAYS_READ_SEGMENTS = 3
 """The number of last segments that recovery reads even after a clean stop."""
 
 
-Holes = Mapping[tuple[str, int], Collection[int]]
+MissingOffsets = Mapping[tuple[str, int], Collection[int]]
 """Topic and queue -> queue offsets without a record."""
 
 
@@ -198,17 +198,17 @@ class DamagedRecord(NamedTuple):
 
 
 def flip_queue_offset(
-    image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
+    image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, missing_offsets: MissingOffsets
 ) -> DamagedRecord | None:
     """Flip a bit of a put's queueOffset, or return None if the log has no put.
 
-    holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is
+    missing_offsets: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is
     chosen with a chance of one half.
     """
     here = [put for put in puts if _segment_path_of(store, put) in image.files]
     if not here:
         return None
-    hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, holes)) is not None]
+    hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, missing_offsets)) is not None]
     if hiding and stream.chance(0.5, "hides a gap"):
         put, bit = stream.choice(hiding, "record behind a gap")
     else:
@@ -217,13 +217,13 @@ def flip_queue_offset(
     return _with_flipped_bit(image, store, put, _QUEUE_OFFSET_AT + bit // 8, bit % 8)
 
 
-def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
+def _bit_hiding_a_gap(put: PutEntry, missing_offsets: MissingOffsets) -> int | None:
     """Return the bit that changes a put's queue offset into the one that it would have without the gap.
 
     If the put is the first after the gap, the flip hides the gap. If the put is the second, it then contradicts the
     first. Bits count from the first byte.
     """
-    number, skipped = put.queue_offset or 0, holes.get(put.place, ())
+    number, skipped = put.queue_offset or 0, missing_offsets.get(put.place, ())
     following = first = number if number - 1 in skipped else number - 1
     while following - 1 in skipped:
         following -= 1
@@ -240,7 +240,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     Return None if there is no such put. The put's segment must have later segments with records.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
-    vouched_end = begun[-_UNVOUCHED_SEGMENTS].base_offset if len(begun) > _UNVOUCHED_SEGMENTS else 0
+    vouched_end = begun[-_ALWAYS_READ_SEGMENTS].base_offset if len(begun) > _ALWAYS_READ_SEGMENTS else 0
     here = [
         put
         for put in puts
@@ -251,7 +251,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     if not here:
         return None
     put = stream.choice(here, "record")
-    body_at = put.given.body_at
+    body_at = put.content.body_at
     field_at = stream.choice((body_at, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
     byte = stream.randbelow(len(put.body) if field_at == body_at else 4, "byte")
     return _with_flipped_bit(image, store, put, field_at + byte, stream.randbelow(8, "bit"))

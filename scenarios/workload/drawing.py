@@ -47,7 +47,7 @@ class DrawnMessage:
     """The keys after the name of the put, each after a space."""
     pieces: list[str]
     """The encoded properties except KEYS."""
-    given: PutContent
+    content: PutContent
     level: int = 0
     """The delay level; 0 for a message that is due at once."""
     light_names: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Draft:
     topic: str
     queue_id: int
     wait: bool
-    given: PutContent
+    content: PutContent
     is_legal: bool
     """Whether topic and numbers can be stored."""
     messages: list[DrawnMessage] = field(default_factory=list)
@@ -80,10 +80,10 @@ class Draft:
     sends: int = 0
 
     def put(
-        self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
+        self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, content: PutContent
     ) -> PutEntry:
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
-        put.given = given
+        put.content = content
         put.light_names = message.light_names
         if message.level:
             options.set_delay_level(put, message.level)
@@ -93,7 +93,7 @@ class Draft:
 
     def batch_body(self, names: Iterable[str]) -> bytes:
         return encode_batch(
-            BatchUnit(each.given.flag, each.body, each.properties(name).encode())
+            BatchUnit(each.content.flag, each.body, each.properties(name).encode())
             for each, name in zip(self.messages, names, strict=True)
         )
 
@@ -110,8 +110,8 @@ class Draft:
     def _reasons_to_refuse(self, puts: Sequence[PutEntry], plan: Plan) -> Iterator[str]:
         """Yield each reason, except the length of the properties, for which no record can hold the puts."""
         limit_bytes, segment_bytes = plan.messages.limit_bytes, plan.commit_log_bytes
-        if not self.is_legal and self.given.reconsume_times in ILLEGAL_NUMBERS:
-            yield f"reconsumeTimes {self.given.reconsume_times} has more than 32 bits"
+        if not self.is_legal and self.content.reconsume_times in ILLEGAL_NUMBERS:
+            yield f"reconsumeTimes {self.content.reconsume_times} has more than 32 bits"
         elif not self.is_legal:
             topic_bytes = len(self.topic.encode())
             fault = "a '/'" if "/" in self.topic else f"{topic_bytes} bytes, at most {MAX_TOPIC_BYTES}"
@@ -161,14 +161,14 @@ class Drawing:
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
         about = self.streams(f"{stream.name}/headers").with_subject(name)
         # The hosts in a client's message are those of the connection.
-        given = options.draw_header(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
+        content = options.draw_header(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
         if odd_number is not None:
-            given = given._replace(reconsume_times=odd_number)
+            content = content._replace(reconsume_times=odd_number)
         is_legal = topic not in ILLEGAL_TOPICS and odd_number is None
-        draft = Draft(topic, queue_id, wait, given, is_legal)
+        draft = Draft(topic, queue_id, wait, content, is_legal)
         if self.draw_behaviour is not None and stream.chance(plan.transactions.chance, "transaction"):
             draft.behaviour = self.draw_behaviour(stream)
-            draft.given = given._replace(born_timestamp_ms=now_ms)  # the immunity time begins at the born time
+            draft.content = content._replace(born_timestamp_ms=now_ms)  # the immunity time begins at the born time
             self._draw_message(draft, stream, about, name)
             return draft
         longest = draw_longest(about, plan)
@@ -185,7 +185,7 @@ class Drawing:
     def _draw_batch(
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
-        log_end, given = self.log_end, draft.given
+        log_end, content = self.log_end, draft.content
         units = stream.randint(1, _BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
@@ -197,11 +197,11 @@ class Drawing:
             if self.log_end is not None:
                 drawn = draft.messages[-1]
                 properties = drawn.properties(unit, *draft.shared).encode()
-                self.log_end += given.record_bytes(drawn.body, draft.topic, properties)
+                self.log_end += content.record_bytes(drawn.body, draft.topic, properties)
         self.log_end = log_end
-        if given is not PLAIN:
+        if content is not PLAIN:
             for each in draft.messages[1:]:
-                each.given = given._replace(flag=options.draw_flag(about.with_subject(each.name)))
+                each.content = content._replace(flag=options.draw_flag(about.with_subject(each.name)))
 
     def _draw_message(
         self,
@@ -242,13 +242,13 @@ class Drawing:
         if light_names:
             pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
         all_keys = "".join(f" {word}" for word in (*keys, *odd.words))
-        drawn = DrawnMessage(name, tags, all_keys, pieces, draft.given, level, light_names)
+        drawn = DrawnMessage(name, tags, all_keys, pieces, draft.content, level, light_names)
         if longest is not None:
             pieces.append(longest.filling_property([drawn.properties(name)], draft.shared))
         if draft.behaviour is not None:
             pieces += draft.behaviour.properties
         if not fixed:
-            other_bytes = draft.given.record_bytes(b"", draft.topic, drawn.properties(name, *draft.shared).encode())
+            other_bytes = draft.content.record_bytes(b"", draft.topic, drawn.properties(name, *draft.shared).encode())
             body_bytes = draw_body_bytes(stream, plan, self.log_end, other_bytes)
         drawn.body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
         draft.messages.append(drawn)

@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
-_STRAY = b"not the store's"
+_FOREIGN_CONTENT = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
 """The greatest possible name of an index file. The file with this name is too short, so a load must remove it."""
 
@@ -48,7 +48,7 @@ class OfflineFaults:
     streams: Callable[[str], Stream]
     injected: Counter[str] = field(default_factory=Counter, init=False)
     _odd_starts: int = field(default=0, init=False)
-    _strays: set[str] = field(default_factory=set, init=False)
+    _foreign_files: set[str] = field(default_factory=set, init=False)
     """Foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
     segments_are_old: bool = field(default=False, init=False)
@@ -56,13 +56,13 @@ class OfflineFaults:
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
         """Damaged foreign files may change from now on."""
-        self._strays -= {struck.path for struck in damage}
+        self._foreign_files -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
         self._check_foreign_files(image)
         if self.config.abort_path in image.files:
             self.judge.report_and_stop(
-                "START", "the marker is back after a clean stop", self.config.abort_path, "none", "there"
+                "START", "the abort file is back after a clean stop", self.config.abort_path, "none", "there"
             )
         if not damage.is_complete(image, store):
             return image
@@ -105,8 +105,8 @@ class OfflineFaults:
         stream = self.streams("strays")
         for path in damage.foreign_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
-                image = damage.image_with_file(image, path, _STRAY)
-                self._strays.add(path)
+                image = damage.image_with_file(image, path, _FOREIGN_CONTENT)
+                self._foreign_files.add(path)
                 self.injected["stray file"] += 1
         if store.index is not None and stream.chance(0.5, "stray index file"):
             image = damage.image_with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
@@ -156,11 +156,11 @@ class OfflineFaults:
     def _check_foreign_files(self, image: Image) -> None:
         if self.plan.rot.is_possible:
             return  # the disk changes foreign files, too
-        for path in sorted(self._strays):
+        for path in sorted(self._foreign_files):
             file = image.files.get(path)
-            if file is None or file.content != _STRAY:
+            if file is None or file.content != _FOREIGN_CONTENT:
                 found = "gone" if file is None else "changed"
-                self.judge.report_and_stop("START", f"{path} is not the store's", "stray file", "left alone", found)
+                self.judge.report_and_stop("START", f"a foreign file has changed: {path}", "stray file", "kept", found)
 
     def decay(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Age an image; return it and its unreadable sectors. name: the name of the next disk."""
@@ -201,13 +201,15 @@ class OfflineFaults:
         is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(
             self.ledger.known_damage.wrong_queue_offset_records
         )
-        guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
+        guarantees.note_unreadable(self.ledger, damaged.flaw, must_lack_entry=not is_kept)
         return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
     def _flip_queue_offset(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset, once in a run: two wrong offsets can look like a gap."""
         stream = self.streams("flipped number")
-        damaged = damage.flip_queue_offset(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
+        damaged = damage.flip_queue_offset(
+            image, store, self.ledger.promised.values(), stream, self.ledger.missing_offsets
+        )
         if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
@@ -217,7 +219,7 @@ class OfflineFaults:
     def _damage_progress(self, image: Image) -> Image:
         """Zero the first sector of `consumerOffset.json`, if a backup of the previous version must exist."""
         groups = self.ledger.group_progress
-        if groups.kept is None or not groups.is_persisted or groups.path not in image.files:
+        if groups.backup is None or not groups.is_persisted or groups.path not in image.files:
             return image
         content = image.files[groups.path].content
         lost = min(SECTOR_BYTES, len(content))
@@ -236,8 +238,8 @@ class OfflineFaults:
         self.ledger.unreported_damage = versions.path
         self.ledger.delivery_is_restored = True
         image = damage.image_with_content(image, versions.path, bytes(lost) + content[lost:])
-        if versions.kept is None or stream.chance(0.5, "without backup"):
-            versions.kept = None
+        if versions.backup is None or stream.chance(0.5, "without backup"):
+            versions.backup = None
             files = {path: file for path, file in image.files.items() if path != f"{versions.path}.bak"}
             image = Image(files, image.directories)
         versions.lose_durable()
@@ -303,5 +305,5 @@ class OfflineFaults:
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         if damage.log_files(disk.image_after_power_off(), store) != damage.log_files(odd, store):
-            summary = "a start that was refused changed the log"
+            summary = "a refused start changed the log"
             self.judge.report_and_stop("START", summary, "files", "as before", "others")

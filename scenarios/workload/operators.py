@@ -35,19 +35,19 @@ _RESUME_CHANCE = 0.5
 
 
 def retention_operator(
-    store: MessageStore, stream: Stream, called_off: Callable[[int | None], bool] | None = None
+    store: MessageStore, stream: Stream, stopped_within: Callable[[int | None], bool] | None = None
 ) -> Callable[[], None]:
     """Return a task that, a few times, makes the oldest segments expire and requests their deletion.
 
-    called_off: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
+    stopped_within: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
     """
 
     def operate() -> None:
         for _ in range(stream.randint(1, _ROUNDS_MAX, "rounds")):
             pause_ms = stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")
-            if called_off is None:
+            if stopped_within is None:
                 store.world.tasks.sleep(pause_ms)
-            elif called_off(pause_ms):
+            elif stopped_within(pause_ms):
                 return
             _make_oldest_expire(store, stream.randbelow(4, "thirds of the log that expire"))
             store.execute_delete_files_manually()
@@ -68,7 +68,7 @@ def _make_oldest_expire(store: MessageStore, thirds: int) -> None:
 
 
 def removing_operator(
-    store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, goes_on: Callable[[], bool]
+    store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, continues: Callable[[], bool]
 ) -> Callable[[], None]:
     """Return a task that removes empty queues repeatedly while producers put.
 
@@ -80,14 +80,14 @@ def removing_operator(
         most_ms = stream.choice(_REMOVAL_PAUSES_MS, "pause")
         for _ in range(_REMOVALS_MAX):
             store.world.tasks.sleep(stream.randint(1, most_ms, "pause ms"))
-            if not goes_on():
+            if not continues():
                 return
             if stream.chance(0.7, "all but the newest expires"):
                 _make_oldest_expire(store, 3)
                 store.execute_delete_files_manually()
                 store.world.tasks.sleep(stream.randint(1, _PASS_MS, "pause ms of a pass"))
             before, known = ledger.queue_ends.copy(), store.queues.all_queues()
-            ledger.queues_going += 1
+            ledger.queue_removals_in_progress += 1
             try:
                 store.clean_expired_consumer_queue()
             except OSError:
@@ -98,18 +98,18 @@ def removing_operator(
             for place in gone - (ledger.queue_ends - before).keys():  # an earlier, failed attempt removed the file
                 ledger.record_queue_end(place)
             for place in ledger.queue_ends - before:
-                ledger.restart_finished_walks(place)
-            ledger.queues_going -= 1
+                ledger.restart_finished_pulls(place)
+            ledger.queue_removals_in_progress -= 1
 
     return operate
 
 
 def queue_operator(store: MessageStore, stream: Stream) -> bool:
     """With some probability remove empty queues, without traffic; return whether they were removed."""
-    cares = stream.chance(0.5, "remove expired queues")
-    if cares:
+    removes = stream.chance(0.5, "remove expired queues")
+    if removes:
         store.clean_expired_consumer_queue()
-    return cares
+    return removes
 
 
 def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
@@ -134,20 +134,20 @@ def resuming_operator(
     store: MessageStore,
     transactions: TransactionalMessageService,
     stream: Stream,
-    called_off: Callable[[int | None], bool],
-    note: Callable[[], None],
+    stopped_within: Callable[[int | None], bool],
+    on_resumed: Callable[[], None],
 ) -> Callable[[], None]:
     """Return a task that resumes the check of some half messages that were given up, until it is stopped.
 
-    called_off: as in `retention_operator`; note: called for each resumed message.
+    stopped_within: as in `retention_operator`; on_resumed: called for each resumed message.
     """
 
     def operate() -> None:
-        while not called_off(stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")):
+        while not stopped_within(stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")):
             with suppress(StoreError, OSError):  # after a disk error or at a stop, the next pass retries
                 for log_offset in _given_up_offsets(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
-                        note()
+                        on_resumed()
 
     return operate
 

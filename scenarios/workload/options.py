@@ -120,7 +120,7 @@ def message_of(
     body: bytes,
     queue_id: int,
     properties: str,
-    given: PutContent,
+    content: PutContent,
     *,
     wait: bool,
     sys_flag: int = 0,
@@ -130,12 +130,12 @@ def message_of(
         body,
         queue_id,
         properties,
-        given.flag,
-        given.sys_flag | sys_flag,
-        given.born_timestamp_ms,
-        _draw_host(given.born_host),
-        _draw_host(given.store_host),
-        given.reconsume_times,
+        content.flag,
+        content.sys_flag | sys_flag,
+        content.born_timestamp_ms,
+        _draw_host(content.born_host),
+        _draw_host(content.store_host),
+        content.reconsume_times,
         wait_store_ok=wait,
     )
 
@@ -159,10 +159,10 @@ def set_delay_level(put: PutEntry, level: int) -> None:
     set_waiting_place(put, WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
-def set_waiting_place(put: PutEntry, detour: WaitingPlace) -> None:
+def set_waiting_place(put: PutEntry, waiting: WaitingPlace) -> None:
     """Set the queue in which a message waits, and the size of its record there."""
-    put.detour = detour
-    put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _target_properties(put))
+    put.waiting_place = waiting
+    put.wrote_bytes = put.content.record_bytes(put.body, waiting.place[0], put.properties + _target_properties(put))
 
 
 def _target_properties(put: PutEntry) -> bytes:
@@ -193,18 +193,18 @@ def longest_record_bytes(put: PutEntry) -> int:
 
     Offsets in light queues are unknown before the put, so they count with their maximum length.
     """
-    if put.detour is None and not put.light_names:
+    if put.waiting_place is None and not put.light_names:
         return put.record_bytes
     added = b""
     if put.light_names:
         added += f"\2{LIGHT_OFFSETS}\1".encode() + b",".join(b"9" * _OFFSET_DIGITS_MAX for _ in put.light_names)
-    if put.detour is None:
-        return put.given.record_bytes(put.body, put.topic, put.properties + added)
+    if put.waiting_place is None:
+        return put.content.record_bytes(put.body, put.topic, put.properties + added)
     goes_to = _target_properties(put)
     if put.light_names:
         goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops WAIT when it rewrites properties with offsets
     # The put's topic may be longer than the topic in which the record waits. The waiting record contains it twice.
-    due = put.given.record_bytes(put.body, put.topic, put.properties + added + goes_to)
+    due = put.content.record_bytes(put.body, put.topic, put.properties + added + goes_to)
     return max(due, put.record_bytes)
 
 
@@ -237,7 +237,7 @@ class StoreUser:
     report: Callable[[Iterable[Violation]], None]
 
     @property
-    def seat(self) -> tuple[Plan, MessageStore, Disk, Ledger, Callable[[Iterable[Violation]], None]]:
+    def shared_fields(self) -> tuple[Plan, MessageStore, Disk, Ledger, Callable[[Iterable[Violation]], None]]:
         """The fields of all users of this store."""
         return self.plan, self.store, self.disk, self.ledger, self.report
 
@@ -249,7 +249,7 @@ class KeySearcher(StoreUser):
     life: int
     stream: Stream
 
-    def seek(self, messages_each: int) -> None:
+    def search_repeatedly(self, messages_each: int) -> None:
         for _ in range(messages_each):
             try:
                 self.search_once(messages_each)

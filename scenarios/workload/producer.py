@@ -35,22 +35,22 @@ class Producer:
         self._next: Draft | None = None
         """The draft for the first of `names`; None before the draft exists."""
 
-    def produce(self, door: PutSender, sleep: Callable[[int], None]) -> None:
+    def produce(self, sender: PutSender, sleep: Callable[[int], None]) -> None:
         assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
             stream = self._stream.with_subject(self.names[0])
             if self._next is None:
-                self._next = door.draw(stream, self.names[0])
+                self._next = sender.draw(stream, self.names[0])
                 self.drawn += 1
-            self._send_until_done(self._next, door, sleep)
+            self._send_until_done(self._next, sender, sleep)
             self.names.popleft()
             self._next = None
             if stream.chance(self._plan.pauses.chance, "pause"):
                 sleep(stream.randint(1, self._plan.pauses.ms_max, "pause ms"))
 
-    def _send_until_done(self, draft: Draft, door: PutSender, sleep: Callable[[int], None]) -> None:
+    def _send_until_done(self, draft: Draft, sender: PutSender, sleep: Callable[[int], None]) -> None:
         sends = 0
-        while not door.put(draft):
+        while not sender.put(draft):
             sends += 1
             if sends >= self._plan.broker.sends_max and not self.insists:
                 return

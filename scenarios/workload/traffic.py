@@ -18,7 +18,7 @@ from .consuming import Consumer
 from .drawing import Drawing, topic_of_users
 from .producer import Producer
 from .skew import Skew, draw_skew
-from .store_door import OnAnswer, PutCountdown, StoreSender
+from .store_sender import OnAnswer, PutCountdown, StoreSender
 from .transaction_traffic import TransactionTraffic, draw_behaviour
 
 _LOOK_MS = 50
@@ -39,7 +39,7 @@ class Traffic(options.StoreUser):
     paused_ns: Callable[[int], int] = lambda _: 0
     on_answer: OnAnswer | None = None
     _skew: Skew = field(init=False)
-    _door: StoreSender = field(init=False)
+    _sender: StoreSender = field(init=False)
     _producing: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Traffic(options.StoreUser):
         draw = None if self.transactions is None else draw_behaviour
         drawing = Drawing(self.plan, self.streams, self._skew, draw)
         after_put = self.room, self.paused_ns, self.on_answer
-        self._door = StoreSender(*self.seat, drawing, self.transactions, *after_put)
+        self._sender = StoreSender(*self.shared_fields, drawing, self.transactions, *after_put)
 
     def _stream(self, name: str) -> Stream:
         return self.streams(f"life-{self.life}/{name}")
@@ -61,7 +61,7 @@ class Traffic(options.StoreUser):
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
         puts = stream.randint(1, puts_max, "puts before the stop")
-        due = self._door.stop = PutCountdown(puts, self.store.world.tasks.signal("stop due"))
+        due = self._sender.stop = PutCountdown(puts, self.store.world.tasks.signal("stop due"))
         users = self._start_users(messages_each)
         due.signal.wait(None)
         due.has_begun = True
@@ -81,12 +81,12 @@ class Traffic(options.StoreUser):
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
-        if plan.starts.second and self._door.stop is None:  # after a stop a second start is allowed
+        if plan.starts.second and self._sender.stop is None:  # after a stop a second start is allowed
             users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
             users.append(spawn("retention operator", retention))
-        if plan.retention.deletes_segments and plan.retention.deletes_queues and self._door.stop is None:
+        if plan.retention.deletes_segments and plan.retention.deletes_queues and self._sender.stop is None:
             removing = operators.removing_operator(
                 store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
             )
@@ -103,12 +103,12 @@ class Traffic(options.StoreUser):
             users.append(spawn("producer-group", self._decide_earlier_transactions))
         for number in range(plan.index.seekers):
             stream = self._stream(f"seeker-{number}")
-            seeker = options.KeySearcher(*self.seat, self.life, stream)
-            users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
+            seeker = options.KeySearcher(*self.shared_fields, self.life, stream)
+            users.append(spawn(f"seeker-{number}", partial(seeker.search_repeatedly, messages_each)))
         return users
 
     def _report_while_running(self, violations: Iterable[Violation]) -> None:
-        if not self._door.is_stopping:
+        if not self._sender.is_stopping:
             self.report(violations)
 
     def _check_second_start(self) -> None:
@@ -141,7 +141,7 @@ class Traffic(options.StoreUser):
         producer = Producer(self.plan, self._stream(f"producer-{number}"), self._names_of(number, messages_each))
 
         def produce() -> None:
-            producer.produce(self._door, lambda ms: self.store.world.tasks.sleep(ms))
+            producer.produce(self._sender, lambda ms: self.store.world.tasks.sleep(ms))
             self._producing -= 1
 
         return produce
@@ -172,19 +172,19 @@ class Traffic(options.StoreUser):
         return produce
 
     def put_one(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> None:
-        self._door.put(self._door.draw(stream, name, place))
+        self._sender.put(self._sender.draw(stream, name, place))
 
     # -- consuming ---------------------------------------------------------------------------------
 
     def _consumer_task(self, number: int) -> Callable[[], None]:
         stream = self._stream(f"consumer-{number}")
-        consumer = Consumer(*self.seat, stream, f"G{number}")
+        consumer = Consumer(*self.shared_fields, stream, f"G{number}")
 
         def consume() -> None:
             try:
-                consumer.walk_queue(self.progress, lambda: self._producing > 0)
+                consumer.read_queue(self.progress, lambda: self._producing > 0)
             except StoreNotReadableError:
-                if not self._door.is_stopping:
+                if not self._sender.is_stopping:
                     raise
 
         return consume

@@ -76,7 +76,7 @@ class TransactionTraffic(StoreUser):
     _others: int = field(init=False)
     """The number of decisions since the last start that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
-    """Decided transactions without a stored op, whose decision exists only in this service's memory."""
+    """Decided transactions without a stored op. Only this service's memory has the decision."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
     """The time at which the transaction check began after the last start."""
@@ -86,7 +86,7 @@ class TransactionTraffic(StoreUser):
     """Whether the store is stopping, so that it may refuse requests."""
 
     def __post_init__(self) -> None:
-        transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
+        transactions, gone = self.ledger.transactions.by_name, self.ledger.lost_puts
         self.ledger.transactions.hears_all = not self.plan.rot.is_possible
         self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
@@ -114,7 +114,7 @@ class TransactionTraffic(StoreUser):
         self.ledger.transactions.add_transaction(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
-        return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
+        return self.service.prepare(message_of(*place, properties, put.content, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
         """Decide a half message after the answer to its put, unless the producer waits for a check request."""
@@ -185,7 +185,7 @@ class TransactionTraffic(StoreUser):
             put_back_ms = live.answer_ms_max(self.plan) or 0  # the next put of the half message may need a new segment
             # A pass of the check reads the file, so it waits for the commit before it sends a request.
             seen_ms = 0 if self.store.commit is None else live.commit_ms_max(self.plan)
-            # A pass ends at a transaction whose decision is still in a write buffer. Several of these may come first.
+            # A pass ends at a transaction if its decision is still in a write buffer. Several of these may come first.
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
@@ -289,7 +289,7 @@ class TransactionTraffic(StoreUser):
         return self.plan.memory.transient_pool and allowances.has_any_fault(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
-        """Return whether a lookup must find a half message whose record ends at log offset `end`.
+        """Return whether a lookup must find a half message that ends at log offset `end`.
 
         is_visible: whether the answer to its put implies that a lookup finds the record. This holds neither after
         errors and delays of the disk, nor with a write buffer (in_buffer).

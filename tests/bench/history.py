@@ -144,13 +144,13 @@ class History:
         put.status = _FATES[fate]
         put.answered_ns = None if put.status is None else put.asked_ns + 500
         if number % 100 == 1:
-            put.detour = WaitingPlace((SCHEDULE_TOPIC, 0), _DELAY_MS)
+            put.waiting_place = WaitingPlace((SCHEDULE_TOPIC, 0), _DELAY_MS)
         elif number % 100 == 2:
-            put.detour = WaitingPlace((HALF_TOPIC, 0))
+            put.waiting_place = WaitingPlace((HALF_TOPIC, 0))
         self.evidence.ledger.record_request(put)
         if fate in _LOST:
             return
-        if put.detour is not None:
+        if put.waiting_place is not None:
             properties += f"\2REAL_TOPIC\1{topic}\2REAL_QID\1{queue_id}"
         code = _now_ms(number) + _DELAY_MS if put.delay_ms is not None else tags_code(_TAG)
         own = self._store(put.place, properties, _body(name), number, code=code)
@@ -162,10 +162,10 @@ class History:
             self.evidence.ledger.promise(put)
         if put.delay_ms is not None:
             self._store((topic, queue_id), properties, _body(name), number + _DELAY_MS)
-        elif put.detour is not None:
+        elif put.waiting_place is not None:
             self._commit(put, properties, number, own)
         elif number % 10 == 0:
-            self.evidence.ledger.stable.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
+            self.evidence.ledger.kept_messages.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
 
     def _commit(self, put: PutEntry, properties: str, number: int, half: LogRecord) -> None:
         transactions = self.evidence.ledger.transactions

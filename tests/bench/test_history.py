@@ -20,7 +20,7 @@ def test_a_history_has_every_kind_of_answer_and_no_violation() -> None:
     knowledge = [put.knowledge for put in evidence.ledger.puts]
     assert len(knowledge) == _OPERATIONS
     assert set(knowledge) == set(ProducerKnowledge)
-    assert evidence.ledger.stable
+    assert evidence.ledger.kept_messages
     assert evidence.ledger.transactions.by_name
     assert any(put.delay_ms for put in evidence.ledger.puts)
     assert evidence.store.index is not None
@@ -58,7 +58,7 @@ def break_last_entry(evidence: Evidence) -> None:
 
 
 def break_last_seen(evidence: Evidence) -> None:
-    evidence.ledger.stable[-1].queue_offset += 1
+    evidence.ledger.kept_messages[-1].queue_offset += 1
 
 
 def break_index(evidence: Evidence) -> None:

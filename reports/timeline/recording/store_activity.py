@@ -163,7 +163,7 @@ class Puts:
         for put in self.all:
             found_it = put.name in here
             outcome = RecoveryOutcome(
-                at, machine, found_it, put.name in ledger.promised, found_it and put.name in ledger.gone
+                at, machine, found_it, put.name in ledger.promised, found_it and put.name in ledger.lost_puts
             )
             put.outcomes.append(outcome)
 

@@ -46,7 +46,7 @@ def _ranked(events: Iterable[TraceEvent]) -> Iterator[tuple[int, int, TraceEvent
 def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
     """Merge reports and sends of a task with the same text into the first one, with their number and the last time.
 
-    A send is merged only if its task has sent nothing else since, and no other task has sent the same kind of request:
+    A send is merged only if its task has made no other send since, and no other task has sent the same kind of request:
     in LOCK, UNLOCK, LOCK, and in locks of two clients, the order matters.
     """
     shown: list[TraceEvent] = []

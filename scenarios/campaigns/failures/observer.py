@@ -155,9 +155,9 @@ def recovery_text(report: RecoveryReport) -> str:
         f" {report.end_offset}, {report.records} records, {report.changed_entries} queue entries changed"
     ]
     if report.cut_at is not None:
-        parts.append(f"cut the log at {report.cut_at}")
+        parts.append(f"truncated the log at {report.cut_at}")
     if report.lacks_room is not None:
-        parts.append(f"lacks room: {report.lacks_room}")
+        parts.append(f"lacks space: {report.lacks_room}")
     parts += [f"found {finding}" for finding in report.findings[:_FINDINGS_SHOWN] if finding is not report.cut_at]
     return "; ".join(parts)
 

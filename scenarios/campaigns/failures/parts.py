@@ -101,7 +101,7 @@ def _first_departure(failing: RunRecord, part: Part) -> str:
     first, second = (_states_of(record) for record in (failing, part.without))
     for one, other in zip_longest(first, second):
         if one is None or other is None:
-            return f"the {'failing' if other is None else 'other'} run goes on after the same operations"
+            return f"the {'failing' if other is None else 'other'} run continues after the same operations"
         if one.event != other.event:
             return f"the first different operation is {other.event} instead of {one.event}"
         if one.state != other.state and part.surprise == _SWITCH:

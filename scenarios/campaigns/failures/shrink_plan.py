@@ -36,7 +36,7 @@ _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not 
 """Minimum value of each setting that shrinking lowers by bisection."""
 
 _FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
-_BESIDE_BODY_BYTES = 160
+_OTHER_BYTES = 160
 """The size of a record without its body, plus the blank record at the end of a segment."""
 _FEW_MESSAGES = 2
 """Shrinking tries fewer, larger messages only in runs with more messages than this."""
@@ -87,7 +87,7 @@ def _try_larger_messages(search: ShrinkSearch[RunRecord]) -> None:
 
 def _smaller_files(plan: Plan) -> Iterator[dict[str, object]]:
     for messages_each in (1, 2, 3):
-        body_bytes = plan.commit_log_bytes // messages_each - _BESIDE_BODY_BYTES
+        body_bytes = plan.commit_log_bytes // messages_each - _OTHER_BYTES
         yield {"messages.equal_sizes": True, "messages.body_bytes_max": body_bytes, "messages.property_bytes_max": 0}
     for path, sizes in _FILE_SIZES.items():
         for size in sizes:

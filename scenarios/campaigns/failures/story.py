@@ -18,12 +18,12 @@ from .events import answers_of, events_to_violation, merged, with_last_syncs, wi
 
 _PROGRESS = "config/delayOffset.json"
 _FILE_OF = {"CKPT": "checkpoint", "IDX": "index", "REDEL": _PROGRESS, "SCHED": _PROGRESS}
-"""The file below the root that an invariant concerns beside the file that its violation names."""
-_OF_GROUPS = "config/consumerOffset.json"
+"""The file below the root that an invariant concerns in addition to the file that its violation names."""
+_OFFSETS_FILE = "config/consumerOffset.json"
 """The file that a violation about the offset of a consumer group concerns instead."""
 STORY_LINES = 14
 REPORTS_MAX = 7
-_OF_THE_LOG = ("DUR", "PREFIX")
+_RECORD_INVARIANTS = ("DUR", "PREFIX")
 """Invariants of records, without their queue entries."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """Matches a message name: number of the store's start, producer, number, and optional number in a batch."""
@@ -87,7 +87,7 @@ def subjects_of_violations(
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)
             if put is not None:
-                _add_put_subjects(concern, put, config, has_entry=violation.invariant not in _OF_THE_LOG)
+                _add_put_subjects(concern, put, config, has_entry=violation.invariant not in _RECORD_INVARIANTS)
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
@@ -100,7 +100,7 @@ def subjects_of_violations(
             concern.ranges += [(log, int(offset), int(offset) + 1) for log in config.commit_log_directories]
         is_of_group = violation.invariant in ("META", "REDEL") and violation.field == "offset"
         if is_of_group or violation.invariant in _FILE_OF:
-            concern.paths.add(f"{root}/{_OF_GROUPS if is_of_group else _FILE_OF[violation.invariant]}")
+            concern.paths.add(f"{root}/{_OFFSETS_FILE if is_of_group else _FILE_OF[violation.invariant]}")
     concern.names += sorted(path.removeprefix(f"{root}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, SLAVES, SLAVES_BESIDE_RETENTION, SLAVES_CHANCE
+from .brokers import BROKER, FAIR, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
-"""For a scenario that a slave makes 60 % dearer, and whose claim does not concern slaves."""
+"""For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
 _CLOCK_STEPS: Mapping[str, Any] = {
     "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
 }
@@ -137,7 +137,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consume_queue_bytes=(100, 200, 6_000),
             retention={"deletes_segments": (False, False, True)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
     ),
     # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
     Scenario(

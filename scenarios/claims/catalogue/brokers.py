@@ -53,12 +53,12 @@ SLAVES: Mapping[str, Any] = {
     },
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""A broker without half messages, whose slaves may be off, die or lose their disks.
+"""A broker without half messages. Its slaves may be off, die or lose their disks.
 
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
 """
-SLAVES_BESIDE_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
+SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 SLAVES_CHANCE = 0.33
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
@@ -165,7 +165,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="what-was-given-up-can-be-decided-after-all",
     ),
-    # Producers commit or roll back over a faulty network. The broker checks transactions whose decision was lost.
+    # Producers commit or roll back over a faulty network. The broker checks a transaction after its decision was lost.
     Scenario(
         "transaction-network-faults",
         "after network faults, no rolled back message is visible, and every message that its producer committed is "
@@ -250,7 +250,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.

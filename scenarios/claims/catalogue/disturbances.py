@@ -9,7 +9,7 @@ from ..scenario import Scenario
 LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)}}
 """Puts give up on a new segment after 5 s, and the segment is created later."""
 FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}
-_DELAYED_BESIDE_CLOCK_STEPS: Mapping[str, Any] = {
+_DELAYED_WITH_CLOCK_STEPS: Mapping[str, Any] = {
     "delay": {"chance": (0.8,)},
     "disturbances": {"clock_step_chance": (0.3, 0.5)},
 }
@@ -29,7 +29,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"stall_chance": (0.0, 0.0, 0.01), "slow_io_chance": (0.0, 0.0, 0.05)},
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
-    ).with_late_optional(0.3, delayed_messages=_DELAYED_BESIDE_CLOCK_STEPS),
+    ).with_late_optional(0.3, delayed_messages=_DELAYED_WITH_CLOCK_STEPS),
     # The kernel has evicted clean pages of memory-mapped files. A read of an evicted page waits for the drive or fails.
     Scenario.define(
         "transient-read-error",

@@ -244,7 +244,7 @@ _USERS_OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
         **_WITHOUT_LOSSES,
     },
 }
-"""Users whose checks expect that neither network nor disk fails, and for look-ups also that a put makes its message
+"""Users with checks that need a network and a disk without faults, and for look-ups also that a put makes its message
 visible. A group removes such faults from its runs.
 """
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)

@@ -84,7 +84,7 @@ def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: ReadR
     return ("k" if keyed else "t" if code else "p") + ("6" if record.sys_flag & 0x30 else "")
 
 
-def _refused_outcome(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
+def _refused_outcome(raw: bytes, at: int, previous: str, error: CorruptFileError) -> InputOutcome:
     field = field_in_error(error, FILE, len(raw))
     if valid_record_at_position(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise TargetViolation("refused-whole", "the record", error)
@@ -93,4 +93,4 @@ def _refused_outcome(raw: bytes, at: int, behind: str, error: CorruptFileError) 
         if not last < start <= len(raw):
             raise TargetViolation("chain", f"{last + 1} to {len(raw)}", start)
         last = start
-    return InputOutcome(False, f"{field} behind {behind}{' +' if last > at else ''}")
+    return InputOutcome(False, f"{field} after {previous}{' +' if last > at else ''}")

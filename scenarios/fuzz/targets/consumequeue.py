@@ -87,7 +87,7 @@ class ConsumeQueueExtTarget(Target):
                 at += size_bytes
                 count += 1
         except CorruptFileError as error:
-            return InputOutcome(False, f"{field_in_error(error, FILE, end)} behind {min(count, 8)}")
+            return InputOutcome(False, f"{field_in_error(error, FILE, end)} after {min(count, 8)}")
         if end - at >= 2 and raw[at : at + 2] not in (b"\0\0", ext.END_MARK):
             raise TargetViolation("end", "an end mark, or zeros", raw[at : at + 2].hex())
         return InputOutcome(True, f"{min(count, 8)} {raw[at : at + 2].hex()}")

@@ -2,7 +2,7 @@
 
 Recovery must open the store, or raise an error that names the file and the fault. Each message that the store returns
 must equal an intact record at the same log offset. Recovery must keep all records before the first damage. A second
-recovery must change nothing.
+recovery must not change the data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +166,7 @@ class LogBeforeRecovery:
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
-            raise TargetViolation("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
+            raise TargetViolation("served-unknown", f"the record at {physical_offset}", raw.hex()[:300])
         if base in self._reported or not self._is_whole_scanned:
             return
         whole = valid_record_at_position(content, at, len(content), physical_offset)

@@ -63,7 +63,7 @@ class RemotingTarget(Target):
                 ways += _outcome_of_command(found)
                 at = frame_end
         except CorruptFileError as error:
-            return InputOutcome(False, f"{field_in_error(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
+            return InputOutcome(False, f"{field_in_error(error, PEER, end).partition('.')[0]} after {ways[:4]}")
         return InputOutcome(True, ways[:4])
 
 

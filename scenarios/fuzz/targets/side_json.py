@@ -119,7 +119,7 @@ def _check_conf(content: bytes) -> InputOutcome:
         conf = broker_conf.read_broker_conf(text, ROOT)
     except ConfigError as error:
         if not str(error) or not error.expected:
-            raise TargetViolation("error-text", "what was expected", repr(error)) from error
+            raise TargetViolation("error-text", "the expected value", repr(error)) from error
         return InputOutcome(False, f"conf {' '.join(error.expected.split()[:2])}")
     return InputOutcome(True, f"conf {min(len(conf.lines), 4)} {min(len(conf.others), 2)}")
 
@@ -154,7 +154,7 @@ def _load_with_manager(world: World, path: str, what: str, *, light: bool) -> In
     again.load()
     if again.file.damage is not None or again.persist():
         found = again.file.damage or world.files.read(path)[:300]
-        raise TargetViolation("read-again", "what was written", found)
+        raise TargetViolation("read-again", "the written content", found)
     return InputOutcome(True, f"{what} {'written anew' if changed else 'as it is'}")
 
 

@@ -81,7 +81,7 @@ def grant_every_lock(
 
 
 class _WallClock:
-    """A clock whose monotonic time is the wall clock's."""
+    """A clock with the wall clock's time as its monotonic time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -208,7 +208,7 @@ def parse_and_set(
 @bug("closed-broker-is-read", PullMessageProcessor, "_require_readable_group", found_by=("STATUS",))
 @needs(_CHANGED)
 def require_group_of_closed_broker(self: PullMessageProcessor, name: str) -> SubscriptionGroupConfig:
-    """Consumers pull from a broker whose brokerPermission an operator has set to write only."""
+    """Consumers pull from a broker after an operator has set brokerPermission to write only."""
     if not bit(not self._parts.config.broker_permission & 4):
         return require_group_of_closed_broker.original(self, name)
     return self._parts.require_group(name)

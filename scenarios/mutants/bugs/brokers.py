@@ -216,7 +216,7 @@ _EXPIRING = _LIVELY.replace(
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A consumer whose next messages have expired skips the rest of its queue."""
+    """If the next messages of a consumer have expired, it skips the rest of its queue."""
     if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -226,7 +226,7 @@ def answer_moved_to_end(
 @bug("expired-waits", pull, "_response_code_of", found_by=("READ", "LIVE"))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer whose next messages have expired waits for them forever."""
+    """If the next messages of a consumer have expired, it waits for them forever."""
     if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits_for_the_expired.original(result, offset)

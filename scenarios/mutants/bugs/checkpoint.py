@@ -1,4 +1,4 @@
-"""Bugs of the checkpoint file, and of what recovery trusts because of it."""
+"""Bugs of the checkpoint file, and of recovery that trusts it too much."""
 
 from collections.abc import Iterable
 from dataclasses import replace

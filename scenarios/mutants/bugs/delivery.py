@@ -265,8 +265,7 @@ def put_back_without_reconsume_times(half: HalfMessage, topic: str, added: dict[
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish_progress", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
-    """After a crash the transaction check continues at a saved offset after half messages whose copies the crash has
-    lost."""
+    """After a crash the transaction check continues at a saved offset after half messages with lost copies."""
     done = self._unpublished
     if done is None:
         return

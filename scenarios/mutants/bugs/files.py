@@ -1,4 +1,4 @@
-"""Bugs that leave a file behind, in a wrong directory or with a wrong time, and untrue reports of a load."""
+"""Bugs of files: not removed, in a wrong directory or with a wrong time; and untrue reports of a load."""
 
 from collections.abc import Callable, Iterable
 

@@ -185,7 +185,7 @@ def mark_first(self: CleanCommitLog) -> bool:
     pauses={"chance": (0.5,)},
 )
 def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
-    """The store never syncs a log whose first segment does not begin at offset 0."""
+    """The store never syncs a log that does not begin at offset 0."""
     set_flushed_to_zero.original(self, trusted)
     bit(self._log.min_offset > 0)
     self._log.flushed_where.set(0)

@@ -144,7 +144,7 @@ def query_to_the_second(
     return found
 
 
-# A client shows these fields to tell an index that lags from a key that nobody put.
+# A client shows these fields to distinguish an index that lags from an unknown key.
 @bug("look-up-names-no-update", key_query, "_result", found_by=("IDX",))
 @needs(index={"slots": (5,), "keys_chance": (0.7,), "seekers": (1,)}, messages_each=(16,))
 def result_without_update(index: IndexService, offsets: list[int], records: list[bytes]) -> QueryMessageResult:

@@ -64,7 +64,7 @@ def store_with_old_version(self: VersionedTable, version: DataVersion, table: di
 @bug("pull-ignores-permission", PullMessageProcessor, "_require_queue", found_by=("STATUS",))
 @needs(_OPERATED)
 def require_any_queue(self: PullMessageProcessor, topic: str, queue_id: int) -> None:
-    """Consumers pull from a topic whose permission to read was removed."""
+    """Consumers pull from a topic after its permission to read was removed."""
     bit(not self._parts.require_topic(topic).perm & 4)
 
 
@@ -134,7 +134,7 @@ def find_topic_only(self: SendChecks, send: SendRequest) -> TopicConfig:
 @bug("deleted-group-takes-namesakes", ConsumerOffsetManager, "remove_group", found_by=("META", "REDEL", "LIVE"))
 @needs(_OPERATED)
 def remove_containing(self: ConsumerOffsetManager, group: str) -> None:
-    """The removal of a group's offsets also removes those of groups whose names contain its name."""
+    """The removal of a group's offsets also removes those of groups with its name in theirs."""
     with self._lock:
         for table in (self._offsets, self._light_offsets):
             for key in [key for key in table if group in key]:

@@ -26,7 +26,7 @@ _LONG_HOLDS = _LIVELY.replace(broker={"suspend_ms": (100, 5_000), "rest_ms_max":
 @bug("moved-to-the-begin", store_pull, "_answer_outside_queue", found_by=("READ",))
 @needs(_LIVELY, sync_flush=(False,), lives=(2, 3), endings=("crash in traffic",), disk=("strict-posix",))
 def begin_for_offsets_after_end(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
-    """A consumer whose offset is after the end of its queue gets all messages of the queue again."""
+    """A consumer with an offset after the end of its queue gets all messages of the queue again."""
     if bit(offset > high > low):
         return GetMessageStatus.OFFSET_OVERFLOW_BADLY, low
     return begin_for_offsets_after_end.original(offset, low, high)

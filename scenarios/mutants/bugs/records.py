@@ -101,7 +101,7 @@ def bytes_of_shorter_topic(topic: str) -> bytes | None:
 @bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
 @needs(messages={"illegal_chance": (0.1,)})
 def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-    """A put raises an error instead of refusing a message whose number does not fit its field."""
+    """A put raises an error instead of refusing a message with a number that does not fit its field."""
     try:
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)

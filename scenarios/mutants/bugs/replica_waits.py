@@ -1,4 +1,4 @@
-"""Bugs of group transfer: which puts wait for a slave, for which slave, and whom a report wakes."""
+"""Bugs of group transfer: which puts wait for a slave, for which slave, and which puts a report wakes."""
 
 from collections.abc import Callable
 
@@ -69,7 +69,7 @@ def wait_for_anyone(self: GroupTransfer, request: GroupTransferRequest) -> PutMe
 @bug("ha-put-waits-for-far-slave", GroupTransfer, "_status_of", found_by=("REP",))
 @needs(_SMALL_LIMIT)
 def wait_for_far_slave(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus | None:
-    """A put waits for a slave that is farther behind than haSlaveFallbehindMax."""
+    """A put waits for a slave that lags more than haSlaveFallbehindMax."""
     status = wait_for_far_slave.original(self, request)
     return None if bit(status is PutMessageStatus.SLAVE_NOT_AVAILABLE and bool(self.replicas)) else status
 

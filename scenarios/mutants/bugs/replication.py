@@ -149,7 +149,7 @@ def _log_nothing(master: str, error: DivergedError) -> None:
 @bug("slave-diverges-in-silence", HAClient, "_replicate_from", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
-    """A slave whose log differs from its master's stops replication without a log message."""
+    """A slave with a log that differs from its master's stops replication without a log message."""
     self.on_diverged = _log_nothing
     follow_in_silence.original(self, connection, replica, address)
 
@@ -164,7 +164,7 @@ def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLo
     network={"refused_chance": (0.2,), "broken_chance": (0.1,)},
 )
 def recover_and_count_entries(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
-    """A slave whose queues begin after offset 0 gives its first messages as the new master offsets of older ones."""
+    """As the new master, a slave with queues that begin after offset 0 gives new messages the offsets of older ones."""
     report = recover_and_count_entries.original(self, clean_exit=clean_exit)
     table = self.commit_log.topic_queue_table
     for queue in self.queues.all_queues():

@@ -118,7 +118,7 @@ def remove_unless_single(self: ConsumeQueue, log_min_offset: int) -> int:
     faults={"failed_space_query_chance": (0.3, 1.0)},
 )
 def full_if_unknown(files: Files, path: str) -> float | None:
-    """A disk whose usage cannot be measured counts as full."""
+    """A disk counts as full if its usage cannot be measured."""
     ratio = full_if_unknown.original(files, path)
     return 1.0 if bit(ratio is None) else ratio
 

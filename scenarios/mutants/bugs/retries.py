@@ -85,7 +85,7 @@ def send_back_twice(self: SendMessageProcessor, request: RemotingCommand, channe
 @bug("group-without-retries-refuses", SendMessageProcessor, "send_back", found_by=("LIVE",))
 @needs(_FAILING, retry={"retry_queues": (0,)})
 def send_back_needs_queue(self: SendMessageProcessor, request: RemotingCommand, channel: Channel) -> _SendBack:
-    """A group whose retryQueueNums is 0 cannot send a message back, so its consumer never gets past the message."""
+    """With retryQueueNums 0, a group cannot send a message back, so its consumer never gets past the message."""
     group = self._parts.require_group(request.ext_fields["group"])
     if bit(group.retry_queue_nums <= 0):
         raise RequestRefusedError("the group has no retry queue")

@@ -75,7 +75,7 @@ def synchronize_without_groups(self: SlaveSynchronize) -> None:
 @bug("slave-keeps-own-table", VersionedTable, "replace", found_by=("REP",))
 @needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
 def replace_if_newer(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
-    """A slave whose tables had more changes than its master's ignores its master's topics and groups."""
+    """A slave ignores its master's topics and groups if its own tables had more changes."""
     version, _ = self._parse_members(members)
     if bit(version.counter <= self.version.counter and version != self.version):
         return False
@@ -95,7 +95,7 @@ def suggest_slave(self: PullMessageProcessor, result: GetMessageResult, group: S
 @bug("slave-never-suggested", PullMessageProcessor, "_suggested_broker", found_by=("READ",))
 @needs(_READS)
 def suggest_master(self: PullMessageProcessor, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
-    """A master never sends a consumer that lags behind to a slave."""
+    """A master never sends a lagging consumer to a slave."""
     bit(self._parts.config.slave_read_enable and result.suggest_pulling_from_slave)
     return group.broker_id
 

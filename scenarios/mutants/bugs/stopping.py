@@ -104,7 +104,7 @@ def stop_without_wake(self: Service) -> None:
         self._task.join(None)
 
 
-# RocketMQ sleeps likewise, but only while dispatch is behind.
+# RocketMQ sleeps likewise, but only while dispatch lags.
 @bug("start-sleeps-a-second", MessageStore, "start", found_by=("LIVE",))
 @needs(_STOPS)
 def sleep_and_start(self: MessageStore) -> None:

@@ -157,8 +157,8 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     return status
 
 
-# Like RocketMQ, the mutant reads the store time from the wall clock. Recovery starts at the newest segment whose first
-# record is older than the checkpoint.
+# Like RocketMQ, the mutant reads the store time from the wall clock. Recovery starts at the newest segment that begins
+# before the checkpoint's time.
 @bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR", "LIVE"))
 @needs(
     recover_whole_log=(False,),

@@ -82,7 +82,7 @@ def count_every_copy(half: HalfMessage, *, asked: bool) -> Message:
     return half_message.put_back_message(half, asked=True)
 
 
-# After a crash or a stop before the next pass, nobody asks about the message any more.
+# After a crash or a stop before the next pass, the message is no longer checked.
 @bug("half-progress-one-too-far", TransactionalMessageCheckService, "_record_progress", found_by=("TX",))
 @needs(_ASKED)
 def record_one_more(self: TransactionalMessageCheckService, ops: OpQueue) -> None:

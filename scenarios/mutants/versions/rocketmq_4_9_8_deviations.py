@@ -118,7 +118,7 @@ def _remove_first_segment(self: SegmentQueue) -> None:
 @bug("queue-names-unsynced", ConsumeQueueTable, "make_durable", found_by=("CKPT", "CQ-COMPLETE", "POS"))
 @needs(_WITH_CHECKPOINTS)
 def make_durable(self: ConsumeQueueTable) -> None:
-    """The checkpoint covers queue files whose directory entries a power cut removes."""
+    """The checkpoint covers queue files, but a power cut removes their directory entries."""
     with self.names_lock:
         for queue in self.all_queues():
             queue.flush(0)
@@ -143,7 +143,7 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 @bug("index-names-unsynced", IndexFiles, "sync_names", found_by=("CKPT", "IDX"))
 def sync_names(self: IndexFiles) -> None:
-    """The checkpoint covers an index file whose directory entry a power cut removes."""
+    """The checkpoint covers an index file, but a power cut removes its directory entry."""
 
 
 @bug("side-file-copied-and-deleted", SideFile, "store", found_by=("META", "SCHED", "TX", "REDEL"))
@@ -217,7 +217,7 @@ def persist_correction(self: ScheduleMessageService) -> None:
 
 @bug("commit-time-of-last-put", BufferedSegment, "readable_store_timestamp_ms", found_by=("CKPT",))
 def readable_store_timestamp_ms(self: BufferedSegment) -> int:
-    """The checkpoint's log time is the time of the last put, whose record may be only in memory."""
+    """The checkpoint's log time is the time of the last put. Its record may be only in memory."""
     return self.store_timestamp_ms
 
 

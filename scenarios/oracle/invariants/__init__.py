@@ -50,13 +50,13 @@ INVARIANTS: dict[str, str] = {
         "flushed <= readable <= committed <= wrote <= size; flushed is durable, committed cached, truncation permanent"
     ),
     "CKPT": "the checkpoint never covers data that is not durable",
-    "STATUS": "every answer is true when it is given",
+    "STATUS": "every answer is true when it is sent",
     "ISO": "a second instance on the same directory is refused and changes no file",
     "START": "every crash image opens",
     "LIVE": "without faults, puts are answered and records become visible in time",
     "QUIET": "once users are done and faults have ended, every cursor reaches its end within its configured time",
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
-    "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
+    "META": "a start reads the last durable progress or newer progress, and never more than was reported",
     "SCAN": (
         "recovery reads as much of the log as the settings and the checkpoint require, and no more; after a clean stop "
         "it reports no damage and changes no queue entry"
@@ -71,5 +71,5 @@ INVARIANTS: dict[str, str] = {
         "a slave's log is a prefix of its master's, has what it acknowledged, and is whole after its master's stop; a "
         "slave that diverged reports it; frames, reports and closes of their connections are in order and in time"
     ),
-    "IDEMPOTENT": "recovering again changes nothing",
+    "IDEMPOTENT": "a second recovery changes nothing",
 }

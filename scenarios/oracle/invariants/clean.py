@@ -24,8 +24,8 @@ from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, record_tried
 from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
-_NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-_ASKED_FOR_MAX = 3
+_TOPICS_WITH_STORED_OFFSETS = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
+_REQUESTED_MAX = 3
 _MAX_MS = 1 << 60
 _HOUR_MS = 3_600_000
 
@@ -35,7 +35,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Violation]:
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
-        summary, expected = "the log has lost more than retention removed", f"<= {ledger.expired_to}"
+        summary, expected = "segments are missing that retention did not remove", f"<= {ledger.expired_to}"
         yield _clean_violation(summary, "commitlog", "minOffset", expected, str(store.min_offset))
     if not ledger.expired_to:
         return
@@ -43,7 +43,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Violation]:
     for (topic, queue_id), queue in store.queues.items():
         for index, (physical_offset, _, _) in enumerate(queue.entries[: queue.min_offset - queue.begin]):
             if physical_offset in store.by_offset and physical_offset >= store.min_offset:
-                summary, file = "a queue begins behind a record that is there", f"consumequeue/{topic}/{queue_id}"
+                summary, file = "a queue begins after a record that still exists", f"consumequeue/{topic}/{queue_id}"
                 expected, found = f"<= {queue.begin + index}", str(queue.min_offset)
                 yield _clean_violation(summary, file, "minOffset", expected, found)
                 break
@@ -87,14 +87,14 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
         first = str(segments[0].base_offset)
         yield _clean_violation("a segment is removed before an older one", file, "base offset", first, str(base_offset))
     if len(segments) == 1:
-        yield _clean_violation("the last segment goes", file, "segments left", ">= 1", "0")
+        yield _clean_violation("the last segment is removed", file, "segments left", ">= 1", "0")
     if not asked:
-        yield _clean_violation("a segment goes that nobody asked for", file, "removal", "none", "one")
+        yield _clean_violation("a segment is removed without a reason", file, "removal", "none", "one")
     if not disk.is_durable(file, 0, store.log.segment_bytes):
-        yield _clean_violation("a segment goes before it is durable", file, "bytes", "durable", "not yet")
+        yield _clean_violation("a segment is removed before it is durable", file, "bytes", "durable", "not yet")
     dispatched_to = store.dispatch.reput_from.get()
     if dispatched_to < end_offset:
-        summary, expected = "a segment goes before it is dispatched", f">= {end_offset}"
+        summary, expected = "a segment is removed before it is dispatched", f">= {end_offset}"
         yield _clean_violation(summary, file, "dispatched to", expected, str(dispatched_to))
 
 
@@ -107,8 +107,8 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
     """
     record_tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
-    if following is None and topic in _NUMBERED_ELSEWHERE:
-        yield _clean_violation("a queue goes that others know by its numbers", path, "removal", "none", "one")
+    if following is None and topic in _TOPICS_WITH_STORED_OFFSETS:
+        yield _clean_violation("a queue is removed although files contain its offsets", path, "removal", "none", "one")
     queue = store.queues.find(topic, int(queue_id))
     newest = None if queue is None else queue.entry(queue.max_offset - 1)
     # if the log has no records, all queue files may be removed
@@ -119,7 +119,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
     for at in range(0, len(raw), ENTRY_BYTES):
         entry = decode_entry(raw, at)
         if is_valid(entry) and entry.physical_offset >= max(store.log.min_offset, 0):
-            summary = "a queue's file goes that leads to a record"
+            summary = "a queue file that points at an existing record is removed"
             yield _clean_violation(summary, path, "phyOffset", f"< {store.log.min_offset}", str(entry.physical_offset))
             return
 
@@ -137,7 +137,7 @@ def check_queues(store: MessageStore) -> Iterator[Violation]:
 
 
 def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physical_offset: int) -> Violation:
-    summary, file = "a queue leads to what was removed", f"consumequeue/{topic}/{queue_id}"
+    summary, file = "a queue begins with a removed message", f"consumequeue/{topic}/{queue_id}"
     return _clean_violation(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
 
 
@@ -158,12 +158,12 @@ def check_leading_files(store: MessageStore) -> Iterator[Violation]:
         newest = max((entry.physical_offset for entry in entries if is_valid(entry)), default=_MAX_MS)
         following = decode_entry(segments[1].file.view(0, ENTRY_BYTES), 0)
         if newest < log_min_offset and is_valid(following) and following.physical_offset < log_min_offset:
-            summary, path = "a queue's file stays that leads to nothing any more", segments[0].file.path
+            summary, path = "a queue file that points only at removed messages stays", segments[0].file.path
             yield _clean_violation(summary, path, "phyOffset", f">= {log_min_offset}", str(newest))
     files = () if store.index is None else store.index.table.files
     for file, next_file in pairwise(files):
         if file.end_physical_offset < log_min_offset and next_file.end_physical_offset < log_min_offset:
-            summary, path = "an index file stays that leads to nothing any more", file.file.path
+            summary, path = "an index file that points only at removed messages stays", file.file.path
             yield _clean_violation(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
 
 
@@ -179,25 +179,25 @@ def check_expired_segments(store: MessageStore) -> Iterator[Violation]:
     status = store.world.files.status(first.file.path)
     over_ms = store.world.clock.now_ms() - store.config.file_reserved_time_hours * _HOUR_MS
     if status is not None and status.mtime_ms <= over_ms and store.dispatch.reput_from.get() >= first.end_offset:
-        yield _clean_violation("what has expired stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms))
+        yield _clean_violation("an expired file stays", first.file.path, "mtime", f"> {over_ms}", str(status.mtime_ms))
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield each queue that an operator's removal has left although retention had removed all its messages.
 
-    log_min_offset: the first offset of the log at that time. Queues whose offsets are in progress files or ops stay. A
+    log_min_offset: the first offset of the log at that time. Queues with offsets in progress files or ops stay. A
     queue that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all_queues():
         newest = queue.entry(queue.max_offset - 1)
         counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
-        if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
+        if newest is None or queue.topic in _TOPICS_WITH_STORED_OFFSETS or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
             continue  # the entry fills a skipped queue offset and has no message
         if newest.physical_offset < log_min_offset:
-            summary, file = "a queue that leads nowhere was not removed", f"consumequeue/{queue.topic}/{queue.queue_id}"
+            summary, file = "a queue without messages was not removed", f"consumequeue/{queue.topic}/{queue.queue_id}"
             expected, found = f">= {log_min_offset}", str(newest.physical_offset)
             yield _clean_violation(summary, file, "phyOffset", expected, found)
 
@@ -212,7 +212,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
             left = [one for one in files.list_directory(f"{root}/{topic}/{name}") if one.isdecimal()]
             if left and store.queues.find(topic, int(name)) is None:
                 path = f"{root}/{topic}/{name}/{left[0]}"
-                yield _clean_violation("a queue was removed and a file of it was not", path, "file", "none", "there")
+                yield _clean_violation("a removed queue still has a file", path, "file", "none", "there")
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
@@ -221,15 +221,15 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
         yield from _check_pull_below(store, queue)
     gone_to = store.log.min_offset
     gone = [put for put in ledger.puts if put.physical_offset is not None and put.physical_offset < gone_to]
-    for put in gone[:_ASKED_FOR_MAX] + gone[-_ASKED_FOR_MAX:]:
+    for put in gone[:_REQUESTED_MAX] + gone[-_REQUESTED_MAX:]:
         assert put.physical_offset is not None
         record_tried("CLEAN")
         if store.look_message_by_offset(put.physical_offset) is not None:
-            summary = f"{put.name} was removed and can be looked up"
+            summary = f"{put.name} was removed but is found by its log offset"
             yield _clean_violation(summary, "commitlog", "record", "none", str(put.physical_offset))
         for at in store.query_message(put.topic, put.name, 32, 0, _MAX_MS).physical_offsets:
             if at < gone_to:
-                summary = f"{put.name} was removed and is found by its key"
+                summary = f"{put.name} was removed but is found by its key"
                 yield _clean_violation(summary, "index", "phyOffset", f">= {gone_to}", str(at))
 
 
@@ -241,7 +241,7 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
     if result.min_offset != low:
         return  # the minimum offset has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
-        summary = "a pull of what was removed is not turned to what is there"
+        summary = "a pull of removed messages does not lead to the first message"
         file, found = (
             f"consumequeue/{queue.topic}/{queue.queue_id}",
             f"{result.status.value}, {result.next_begin_offset}",

@@ -25,9 +25,9 @@ _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     """CQ-COMPLETE: yield each record that does not have exactly one entry in its queue, at its queueOffset.
 
-    A record whose delay has ended also needs an entry in each light queue that its properties name, at the offset
-    there. Three kinds of records may lack their entry: damaged records, records whose queue a power cut may have
-    changed, and records with the queue offset of such a record.
+    After its delay, a record also needs an entry in each light queue that its properties name, at the offset there.
+    Three kinds of records may lack their entry: damaged records, records that a power cut may have moved to another
+    queue, and records with the queue offset of such a record.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -55,7 +55,7 @@ def _repeated_entries(queues: Mapping[tuple[str, int], FoundQueue]) -> Iterator[
             if count > 1:
                 _, second, *_ = (at for at, entry in enumerate(queue.entries) if entry[0] == physical_offset)
                 place = f"consumequeue/{topic}/{queue_id}", (queue.begin + second) * 20
-                summary = "a record that its queue leads to more than once"
+                summary = "a record with several entries in its queue"
                 yield _incomplete(summary, *place, "entries", f"1 for phyOffset {physical_offset}", str(count))
 
 
@@ -76,7 +76,7 @@ def _check_light_entries(evidence: Evidence, found: FoundRecord) -> Iterator[Vio
     record, queues = found.record, evidence.store.queues
     put = evidence.ledger.put_seen_in(record)
     for topic, queue_id in light_queues_without_offset(record, () if put is None else put.light_names):
-        summary, place = "a record without a place in a light queue that it names", (found.file, found.position)
+        summary, place = "a record without an offset in a light queue that it names", (found.file, found.position)
         yield _incomplete(summary, *place, "INNER_MULTI_QUEUE_OFFSET", f"a place in {topic}/{queue_id}", "none")
     for (topic, queue_id), index in light_places(record).items():
         entry = _entry_at(queues.get((topic, queue_id)), index)
@@ -89,10 +89,10 @@ def _missing_entry_violation(
 ) -> Violation:
     topic, queue_id = place
     queue, put = evidence.store.queues.get(place), evidence.ledger.put_seen_in(found.record)
-    extent = "there is no such queue" if queue is None else f"the queue has {queue.begin} to {queue.max_offset}"
+    extent = "the queue does not exist" if queue is None else f"the queue has {queue.begin} to {queue.max_offset}"
     name = "a record of the store" if put is None else put.name
     return _incomplete(
-        "a record that its queue does not lead to",
+        "a record without an entry in its queue",
         f"consumequeue/{topic}/{queue_id}",
         index * 20,
         "entry",
@@ -111,15 +111,15 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     time; that of its copy is the hash of the tag.
     """
     store, ledger = evidence.store, evidence.ledger
-    found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
+    found_at, put_of, barred = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.without_entry
     for (topic, queue_id), queue in store.queues.items():
-        holes = ledger.holes.get((topic, queue_id), ())
+        missing_offsets = ledger.missing_offsets.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
         if queue.entries:
             record_tried("CQ-VALID")
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
             at = number * 20
-            if size_bytes in _EMPTY_BYTES and number in holes:
+            if size_bytes in _EMPTY_BYTES and number in missing_offsets:
                 continue
             found = found_at(physical_offset)
             if found is None and (
@@ -127,19 +127,19 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             ):
                 continue
             if found is None:
-                summary, found_text = "an entry that leads to no record", str(physical_offset)
+                summary, found_text = "an entry without a record", str(physical_offset)
                 yield _invalid(summary, file, at, "phyOffset", "a record's", found_text)
                 continue
-            if physical_offset in unfit:
-                summary, found_text = "an entry that was made for a damaged record", str(physical_offset)
+            if physical_offset in barred:
+                summary, found_text = "an entry that was rebuilt for a damaged record", str(physical_offset)
                 yield _invalid(summary, file, at, "phyOffset", "a whole record's", found_text)
             _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
             if not is_own and (topic, queue_id) not in light_places(found.record):
-                summary, there = "an entry that leads to another queue's record", f"{record_topic}/{record_queue_id}"
+                summary, there = "an entry for a record of another queue", f"{record_topic}/{record_queue_id}"
                 yield _invalid(summary, file, at, "queue", f"{topic}/{queue_id}", there)
             if record_bytes != size_bytes:
-                yield _invalid("an entry of the wrong size", file, at + 8, "size", str(record_bytes), str(size_bytes))
+                yield _invalid("an entry with a wrong size", file, at + 8, "size", str(record_bytes), str(size_bytes))
             put = put_of(properties) or ledger.put_seen_in(found.record)
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
@@ -150,13 +150,13 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             else:
                 wanted = tag_code(put.tags)
             if code != wanted:
-                yield _invalid("an entry with another tag", file, at + 12, "tagsCode", str(wanted), str(code))
+                yield _invalid("an entry with a wrong tag", file, at + 12, "tagsCode", str(wanted), str(code))
 
 
 def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield each record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
+    """QOFF: yield each queueOffset that repeats, follows a gap, or differs from the answer to the producer.
 
-    Light queues, whose offsets are in a record's properties, must have no gaps either. After a removal by retention,
+    Light queues have their offsets in the properties, and must have no gaps either. After a removal by retention,
     queue offsets continue, unless the whole queue was removed. A torn sector may give a record the offset of another
     record, or an offset that its queue has not reached.
     """
@@ -179,17 +179,17 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
             misfiled[key].update(range(wanted, queue_offset + 1), (queue_offset,))
         if queue_offset < wanted and queue_offset in misfiled[key]:
             continue
-        if queue_offset != wanted and not _is_skipped(ledger.holes.get(key), wanted, queue_offset):
+        if queue_offset != wanted and not _is_skipped(ledger.missing_offsets.get(key), wanted, queue_offset):
             yield _wrong_offset_violation(found, key, found.position + 20, wanted, queue_offset)
         expected[key] = queue_offset + 1
         for key, place in light_places(found.record).items() if LIGHT_MARK in properties else ():
             wanted = expected.get(key, place if evidence.store.min_offset > 0 else 0)
-            if place != wanted and not _is_skipped(ledger.holes.get(key), wanted, place):
+            if place != wanted and not _is_skipped(ledger.missing_offsets.get(key), wanted, place):
                 yield _wrong_offset_violation(found, key, found.position, wanted, place)
             expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
-            summary = f"{put.name} has another queue offset than its producer was answered"
+            summary = f"{put.name} has another queue offset than its answer"
             at, answered = found.position + 20, str(put.queue_offset)
             yield _misnumbered(summary, found.file, at, "queueOffset", answered, str(queue_offset))
 
@@ -205,25 +205,25 @@ def check_answered_place(
     record_tried("QOFF")
     for field, expected, found in (
         ("queueId", put.queue_id, queue_id),
-        ("storeHost", put.given.store_host, host),
+        ("storeHost", put.content.store_host, host),
         ("queueOffset", put.queue_offset, queue_offset),
         ("physicalOffset", put.physical_offset, physical_offset),
     ):
         if expected is not None and expected != found:
-            yield _misnumbered(f"{put.name} was answered with a wrong place", "", -1, field, f"{expected}", f"{found}")
+            yield _misnumbered(f"{put.name} has a wrong place in its answer", "", -1, field, f"{expected}", f"{found}")
     kept = () if ledger.tears else ledger.promised.values()  # a torn record may have another queue offset than its put
     for other in {each.name: each for each in (*kept, *ledger.puts_of_this_life())}.values():
         if other is put or other.place != put.place or other.queue_offset is None:
             continue
         is_before = other.answered_ns is not None and other.answered_ns <= put.asked_ns
         if other.queue_offset == queue_offset or (is_before and other.queue_offset > queue_offset):
-            summary = f"{put.name} was answered with a place at or before that of {other.name}"
+            summary = f"{put.name} was answered with a queue offset at or before that of {other.name}"
             yield _misnumbered(summary, "", -1, "order", f"after {other.queue_offset}", str(queue_offset))
 
 
-def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
+def _is_skipped(missing_offsets: set[int] | None, wanted: int, queue_offset: int) -> bool:
     low, high = min(wanted, queue_offset), max(wanted, queue_offset)
-    return holes is not None and holes.issuperset(range(low, high))
+    return missing_offsets is not None and missing_offsets.issuperset(range(low, high))
 
 
 def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], int]:
@@ -232,7 +232,7 @@ def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], in
         if (
             ledger.has_expired(put.physical_offset, evidence.store.min_offset)
             and put.queue_offset is not None
-            and put.name not in ledger.gone
+            and put.name not in ledger.lost_puts
             and put.place not in ledger.ended_queues
         ):
             counted_to[put.place] = max(put.queue_offset + 1, counted_to.get(put.place, 0))
@@ -242,5 +242,5 @@ def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], in
 def _wrong_offset_violation(
     found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
 ) -> Violation:
-    summary = f"queue offsets of {key[0]}/{key[1]} do not count up"
+    summary = f"queue offsets of {key[0]}/{key[1]} are not consecutive"
     return _misnumbered(summary, found.file, position, "queueOffset", str(wanted), str(queue_offset))

@@ -25,7 +25,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that RocketMQ trims from both ends of a tag in a subscription."""
 
 
-def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
+def check_queue_reads(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """READ: yield each pass over a queue since the last start with a missing, repeated or non-matching message.
 
     A damaged record may be missing. store: the store before the next stop or crash.
@@ -34,24 +34,24 @@ def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violati
         record_tried("READ")
         wanted = _wanted_messages(pull, ledger, store)
         unreadable = ledger.known_damage.unreadable
-        given = [
+        received = [
             put.name for put in pull.puts if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
         ]
-        if given != wanted:
-            yield _wrong_walk_violation(ledger, pull, wanted, given)
+        if received != wanted:
+            yield _wrong_read_violation(ledger, pull, wanted, received)
 
 
-def _wrong_walk_violation(ledger: Ledger, pull: Pull, wanted: list[str], given: list[str]) -> Violation:
-    """Return the first difference between the messages of a walk, with the start of the walk and its reason."""
-    same = next((at for at, pair in enumerate(zip_longest(wanted, given)) if pair[0] != pair[1]), 0)
-    names = wanted[same : same + 1] or given[same : same + 1]
+def _wrong_read_violation(ledger: Ledger, pull: Pull, wanted: list[str], received: list[str]) -> Violation:
+    """Return the first wrong message, with the start of the pulls and its reason."""
+    same = next((at for at, pair in enumerate(zip_longest(wanted, received)) if pair[0] != pair[1]), 0)
+    names = wanted[same : same + 1] or received[same : same + 1]
     offsets = [ledger.by_name[name].queue_offset for name in names]
     place = pull.begin_offset if not offsets or offsets[0] is None else offsets[0]
     why = "the stored progress of its group" if pull.begin_offset else "the first message"
-    began = f"the walk began at queue offset {pull.begin_offset}, {why}, and went to {pull.end_offset}"
-    name, shown = f"{pull.topic}/{pull.queue_id}", (_first_names(wanted[same:]), _first_names(given[same:]))
-    summary = f"a walk over {name} for {pull.tags or '*'} is wrong from message {same + 1} on"
-    detail = f"{began}; {same} messages before are right"
+    began = f"the consumer began at queue offset {pull.begin_offset}, {why}, and read to {pull.end_offset}"
+    name, shown = f"{pull.topic}/{pull.queue_id}", (_first_names(wanted[same:]), _first_names(received[same:]))
+    summary = f"message {same + 1} of a consumer of {name} for {pull.tags or '*'} is wrong"
+    detail = f"{began}; its first {same} messages are right"
     return Violation("READ", summary, f"consumequeue/{name}", place * 20, "messages", *shown, detail)
 
 
@@ -61,7 +61,7 @@ def _first_names(names: list[str]) -> str:
 
 
 def unknown_record_violation(shown: str) -> Violation:
-    return Violation("VIS", "a consumer was given a record that nobody put", "", -1, "record", "a put", shown)
+    return Violation("VIS", "a consumer received a record that no producer put", "", -1, "record", "a put", shown)
 
 
 def check_received(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
@@ -70,9 +70,9 @@ def check_received(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator
     The record is the put's own record or a copy. The caller found the put by body and properties.
     """
     record_tried("READ")
-    is_committed = put.detour is not None and put.delay_ms is None
+    is_committed = put.waiting_place is not None and put.delay_ms is None
     wrong = list(put.differences(record, is_committed=is_committed, tears=ledger.tears))
-    if put.detour is None and not may_be_misfiled(record.physical_offset, tears=ledger.tears):
+    if put.waiting_place is None and not may_be_misfiled(record.physical_offset, tears=ledger.tears):
         for at, field, expected, found in (
             (20, "queueOffset", put.queue_offset, record.queue_offset),
             (28, "physicalOffset", put.physical_offset, record.physical_offset),
@@ -80,7 +80,7 @@ def check_received(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator
             if expected is not None and expected != found:
                 wrong.append(FieldDifference(at, field, str(expected), str(found)))
     for at, field, expected_text, found_text in wrong:
-        summary = f"{put.name} is not given to a consumer as it was put"
+        summary = f"{put.name} reached a consumer with a changed field"
         yield Violation("READ", summary, "answer to a pull", at, field, expected_text, found_text)
 
 
@@ -93,15 +93,15 @@ class PullBounds(NamedTuple):
 
 
 def check_pull_bounds(
-    ledger: Ledger, bounds: PullBounds, given: tuple[int, int, int], *, passes_over: bool
+    ledger: Ledger, bounds: PullBounds, offsets: tuple[int, int, int], *, passes_over: bool
 ) -> Iterator[Violation]:
     """READ: yield wrong offsets in the answer to a pull with messages.
 
-    given: the requested offset, that of the first message, and that after the last message. passes_over: whether the
+    offsets: the requested offset, that of the first message, and that after the last message. passes_over: whether the
     answer may skip messages that do not match the subscription.
     """
     record_tried("READ")
-    (low, going_on, high), (position, begin, following) = bounds, given
+    (low, going_on, high), (position, begin, following) = bounds, offsets
     is_next = going_on >= following if passes_over else going_on == following
     begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while a consumer reads them
     # The store reads maxOffset before the entries, and may skip the first entries because of other tags or expiry.
@@ -112,7 +112,7 @@ def check_pull_bounds(
 
 
 def check_offsets(queue: Queue, position: int, status: GetMessageStatus, bounds: PullBounds) -> Iterator[Violation]:
-    """READ: yield an answer to a pull whose status or next offset contradicts the requested offset.
+    """READ: yield an answer to a pull if its status or next offset contradicts the requested offset.
 
     status                 the requested offset is   the next offset is
     FOUND                  in the queue              after the last message
@@ -149,14 +149,14 @@ def check_skipped_messages(
     begin: int,
     end: int,
     *,
-    given: Collection[int] = (),
+    offsets: Collection[int] = (),
     wants: Callable[[bytes], bool] | None = None,
 ) -> Iterator[Violation]:
     """CLEAN: yield the first unexpired message in [begin, end) of a queue that an answer skipped.
 
     READ, if the answer may skip messages that do not match: the first message that `wants` selects by its properties.
-    given: the queue offsets of messages in the answer. The caller passes only answers since the last start, because an
-    older answer may not contain later changes of the queue.
+    offsets: the queue offsets of messages in the answer. The caller passes only answers since the last start, because
+    an older answer may not contain later changes of the queue.
     """
     invariant = "CLEAN" if wants is None else "READ"
     record_tried(invariant)
@@ -167,8 +167,8 @@ def check_skipped_messages(
     }
     for queue_offset in range(begin, end):
         put = owed.get(queue_offset)
-        if put is not None and queue_offset not in given and (wants is None or wants(put.properties)):
-            summary = f"a consumer is sent past {put.name}, which has not expired"
+        if put is not None and queue_offset not in offsets and (wants is None or wants(put.properties)):
+            summary = f"a consumer skips {put.name}, which has not expired"
             expected, found = (f"queue offset {each} of {queue[0]}/{queue[1]}" for each in (queue_offset, end))
             yield Violation(invariant, summary, field="next offset", expected=expected, found=found)
             return
@@ -186,7 +186,7 @@ def check_all_handled(
         if group.is_owed(place) and wants(found.record.properties):
             put = ledger.put_seen_in(found.record)
             name = "a record" if put is None else put.name
-            summary = f"{name} at {place} was never given to a consumer that dealt with it"
+            summary = f"{name} at {place} was never processed by a consumer"
             yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
 
@@ -223,7 +223,7 @@ def check_pull_after_end(store: MessageStore, topic: str, queue_id: int) -> Iter
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
     """READ: yield a missing or different record at the log offset with which a put was answered."""
     offset = put.physical_offset
-    if offset is None or put.name in ledger.gone:
+    if offset is None or put.name in ledger.lost_puts:
         return
     record_tried("READ")
     readable = offset + put.record_bytes <= store.dispatch.readable_limit()
@@ -242,16 +242,16 @@ def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterato
 
 
 def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Violation:
-    summary = f"looking up {put.name} gives something else"
+    summary = f"looking up {put.name} returns something else"
     return Violation("READ", summary, "commitlog", put.physical_offset or 0, field, expected, found)
 
 
 def check_visibility(evidence: Evidence) -> Iterator[Violation]:
     """VIS: yield each missing or replaced consumed message, unless retention or a fault permits the loss."""
     store = evidence.store
-    if evidence.ledger.stable:
+    if evidence.ledger.kept_messages:
         record_tried("VIS")
-    for seen in evidence.ledger.stable:
+    for seen in evidence.ledger.kept_messages:
         if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
             continue
         queue = store.queues.get((seen.topic, seen.queue_id))
@@ -261,6 +261,6 @@ def check_visibility(evidence: Evidence) -> Iterator[Violation]:
             found = store.by_offset.get(queue.entries[index][0])
         if found is None or evidence.ledger.put_seen_in(found.record) is not seen.put:
             other = "nothing" if found is None else found.record.properties.decode(errors="replace")
-            summary = f"{seen.put.name} was given to a consumer and is not there any more"
+            summary = f"{seen.put.name} was received by a consumer and is missing"
             place = f"consumequeue/{seen.topic}/{seen.queue_id}", seen.queue_offset * 20
             yield Violation("VIS", summary, *place, "message", seen.put.name, other)

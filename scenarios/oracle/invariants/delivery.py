@@ -47,7 +47,7 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
         own = waiting.get(put.name)
         if own is None:
             if store.min_offset == 0:
-                summary = f"{put.name} was delivered without having been put"
+                summary = f"{put.name} was delivered but never put"
                 yield _delivery_violation("SCHED", found, summary, "put", "before it", "no")
             continue
         due_ms = own.record.store_timestamp_ms + put.delay_ms
@@ -61,7 +61,7 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     for name, own in waiting.items():
         level = own.record.queue_id + 1
         if own.record.queue_offset < store.delivered_to.get(level, 0) and name not in delivered:
-            yield _delivery_violation("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
+            yield _delivery_violation("SCHED", own, f"{name} was skipped", "delivery", "at least one", "none")
 
 
 def check_late_copy(
@@ -95,7 +95,7 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
         if put is not None:
             record_tried("SCHED")
             if put.name not in delivered:
-                summary = f"{put.name} was to be delivered"
+                summary = f"{put.name} was not delivered"
                 yield _delivery_violation("SCHED", found, summary, "delivery", "delivered", "waiting")
     if ledger.expired_to:
         return
@@ -107,7 +107,7 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
     for name in ledger.returned.names_to_store_again:
         record_tried("SCHED")
         if name not in again:
-            summary = f"{name} was sent back, and is not given again"
+            summary = f"{name} was sent back, and is not delivered again"
             yield Violation("SCHED", summary, field="delivery", expected=" or ".join(RETURNED), found="waiting")
 
 
@@ -117,7 +117,7 @@ def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:
     record_tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
     if waited_ms < put.delay_ms:
-        summary = f"{put.name} was given to a consumer early"
+        summary = f"{put.name} reached a consumer early"
         yield Violation("SCHED", summary, "", -1, "delivery", f">= {put.delay_ms} ms", f"{waited_ms} ms")
 
 
@@ -148,7 +148,7 @@ def check_redelivery(evidence: Evidence) -> Iterator[Violation]:
         level, offset = own.record.queue_id + 1, own.record.queue_offset
         begun_at = ledger.deliveries[life].offsets.get(level, 0)
         if life in lives:
-            summary = f"{put.name} was delivered twice by one life of the store"
+            summary = f"{put.name} was delivered twice after one start of the store"
             yield _delivery_violation("REDEL", found, summary, "progress", "once", "again")
         elif offset < begun_at:
             summary = f"{put.name} was delivered again although progress had passed it"
@@ -183,23 +183,23 @@ def check_group_offset(
     record_tried("META")
     is_of_now = asked_in == commits.life
     low = commits.least_offset(group) if is_of_now else 0
-    high = (commits.furthest if is_of_now else commits.furthest_ever).get(group, 0)
+    high = (commits.greatest if is_of_now else commits.greatest_ever).get(group, 0)
     final = commits.final.get(group) if is_of_now else None
-    is_kept_by_crash = is_of_now and group in commits.kept_by_crash and group not in commits.answered
-    if final is not None or is_kept_by_crash:
+    is_limited_by_crash = is_of_now and group in commits.limited_by_crash and group not in commits.answered
+    if final is not None or is_limited_by_crash:
         record_tried("REDEL")
-    invariant, summary, expected = "META", "is none that was committed", f"{low} to {high}"
+    invariant, summary, expected = "META", "was never committed", f"{low} to {high}"
     if offset > high:
-        summary, expected = "is ahead of what was committed", f"<= {high}"
+        summary, expected = "is after every committed offset", f"<= {high}"
     elif final is not None and offset != final:
-        invariant, summary, expected = "REDEL", "is not where a clean stop left it", str(final)
-    elif is_kept_by_crash and offset < low:
+        invariant, summary, expected = "REDEL", "is not that of the clean stop", str(final)
+    elif is_limited_by_crash and offset < low:
         invariant, expected = "REDEL", f">= {low}"
-        summary = "is taken back by more than an interval of persisting"
+        summary = "goes back by more than one persisting interval"
     elif max(offset, 0) >= low:
         return
     name, topic, queue_id = group
-    summary = f"{name} in {topic}/{queue_id} {summary}"
+    summary = f"the offset of {name} in {topic}/{queue_id} {summary}"
     yield Violation(invariant, summary, field="offset", expected=expected, found=str(offset))
 
 

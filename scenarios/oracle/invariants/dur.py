@@ -26,7 +26,7 @@ def _check_returned(evidence: Evidence) -> Iterator[Violation]:
     found = {put.name for one in evidence.store.records if (put := ledger.put_returned_in(one.record)) is not None}
     for name in owed:
         if name not in found:
-            summary = f"{name} was sent back, and has no record of that"
+            summary = f"{name} was sent back, but was not stored again"
             yield _broken(summary, field="returned message", expected=name, found="none")
 
 
@@ -44,10 +44,10 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
             summary = f"{put.name} was promised and is gone"
             yield _broken(summary, "commitlog", put.physical_offset, "record", put.name, state)
         elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
-            summary = f"{put.name} was promised and is not what was put"
+            summary = f"{put.name} was promised and has changed"
             shown = found.record.properties.decode(errors="replace")
             yield _broken(summary, found.file, found.position, "record", put.name, shown)
         elif not put.has_expected_head(found.record) or put.stored_ms != found.record.store_timestamp_ms:
             for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):
-                summary = f"{put.name} was promised and is not what was put"
+                summary = f"{put.name} was promised and has changed"
                 yield _broken(summary, found.file, found.position + offset, field, expected, there)

@@ -36,7 +36,7 @@ _PROGRESS = ("delayOffset.json", "consumerOffset.json")
 def can_check_files(plan: Plan) -> bool:
     """Return whether the run has a single store on a sound disk, and no file of the store was altered.
 
-    A load also restores what is missing of the checkpoint or of a queue file, and names foreign files.
+    A load also completes a short checkpoint or queue file, and reports foreign files.
     """
     altered = any(life.ending in DAMAGING - {LifeEnding.STOP_AND_STRAYS} for life in plan.lives)
     return plan.is_alone and DISK_MODELS[plan.disk].is_sound and not altered
@@ -56,19 +56,19 @@ def check_files(store: MessageStore, disk: Disk, *, is_stopped: bool = False) ->
     there = {path for path in disk.paths if path.startswith(tops)}
     for path in sorted(there - sizes.keys() - optional):
         if not f"{path}/".startswith(_named_foreign(store)):
-            yield _violation("a file that the store neither needs nor names as foreign", path, "file", "none", "there")
+            yield _violation("a file that is neither needed nor reported", path, "file", "none", "there")
     for path, size_bytes in sizes.items():
         found = len(disk.content(path)) if path in there else "none"
         if found != size_bytes:
             yield _violation("a file of the store is missing or has a wrong size", path, "size", size_bytes, found)
     if disk.content(config.lock_path) != _LOCK:
-        yield _violation("the lock file", config.lock_path, "content", _LOCK, disk.content(config.lock_path))
+        yield _violation("a wrong lock file", config.lock_path, "content", _LOCK, disk.content(config.lock_path))
 
 
 def _named_foreign(store: MessageStore) -> tuple[str, ...]:
     """Return the foreign files and directories that the load reported, each with a slash at its end."""
     report = store.last_recovery
-    assert report is not None, "it has been loaded"
+    assert report is not None, "the store is loaded"
     return tuple(f"{error.file}/" for error in (*report.strays, *report.findings))
 
 
@@ -128,13 +128,13 @@ def check_report(store: MessageStore) -> Iterator[Violation]:
     facts = (("end", report.end_offset, log.max_offset), ("records", report.records, records))
     for field, found, wanted in (*facts, ("last store time", report.last_store_timestamp_ms, last_ms)):
         if found != wanted:
-            yield _violation("the report of a recovery", "commitlog", field, wanted, found)
+            yield _violation("a recovery reports a wrong fact", "commitlog", field, wanted, found)
 
 
 def _check_time(disk: Disk, segment: Segment, wanted_ms: int | None) -> Iterator[Violation]:
     path, found_ms = segment.file.path, disk.mtime_ms(segment.file.path)
     if wanted_ms is not None and found_ms != wanted_ms:
-        yield _violation("a load left a file with another time", path, "mtime", wanted_ms, found_ms)
+        yield _violation("a load changed the modification time of a file", path, "mtime", wanted_ms, found_ms)
 
 
 def _last_stored_ms(store: MessageStore, segment: Segment) -> int | None:

@@ -103,14 +103,14 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
         if missing[place] > 0:
             missing[place] -= 1
             text = f"{key.decode(errors='replace')} of the record at {place[0]}"
-            yield _index_violation("a key that the index does not lead to", file, at, "key", text, "none")
+            yield _index_violation("a key without an index entry", file, at, "key", text, "none")
     known = set(asked)
     for place in sorted(place for place, times in surplus.items() for _ in range(times)):
-        summary = "an entry that is there twice" if place in known else "an entry that leads to no such key"
+        summary = "an entry that occurs twice" if place in known else "an entry without a key in the log"
         offset, hashed = place
         yield _index_violation(summary, file, at, "phyOffset", "none", f"{offset}, with hash {hashed}")
     if sorted(here) == sorted(asked):
-        yield _index_violation("entries that are not in the log's order", file, at, "entries", asked, here)
+        yield _index_violation("entries that are not in log order", file, at, "entries", asked, here)
 
 
 def _first_different_entry(
@@ -159,7 +159,7 @@ def _compare_file(path: str, content: bytes, model: bytes, slots: int) -> Iterat
     while (different := next((n for n in range(at, len(model)) if content[n] != model[n]), None)) is not None:
         start, at, name = index_field_at(different, slots)
         expected, found = (int.from_bytes(raw[start:at], "big", signed=True) for raw in (model, content))
-        yield _index_violation("a file that is at odds with the log or itself", path, start, name, expected, found)
+        yield _index_violation("a file that contradicts the log or itself", path, start, name, expected, found)
 
 
 def check_stopped_index(store: MessageStore, disk: Disk) -> Iterator[Violation]:
@@ -264,10 +264,10 @@ def _check_record(
     record, body = reading
     stored_ms = record.store_timestamp_ms
     if not window_ms[0] <= stored_ms <= window_ms[1] + _TOLERANCE_MS:
-        yield _lookup_violation("an answer from another time", offset, "time", window_ms, stored_ms)
+        yield _lookup_violation("an answer outside of the time window", offset, "time", window_ms, stored_ms)
     put = ledger.by_properties.get(record.properties) or ledger.put_seen_in(record)
     if put is None and topic not in BOOKKEEPING_TOPICS:
-        yield _lookup_violation("an answer that nobody put", offset, "record", "a put", record)
+        yield _lookup_violation("an answer that no producer put", offset, "record", "a put", record)
     elif put is not None and body != put.body:
         yield _lookup_violation("an answer with another body", offset, "record", put.name, record)
 
@@ -283,9 +283,9 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
         for put in ledger.puts
         if put.physical_offset is not None
         and min_offset <= put.physical_offset <= dispatched_to - put.record_bytes
-        and put.detour is None
+        and put.waiting_place is None
         and put.topic == topic
-        and put.name not in ledger.gone
+        and put.name not in ledger.lost_puts
         and key.encode() in keys_of(put.properties)
     }
 

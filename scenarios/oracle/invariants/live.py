@@ -33,7 +33,7 @@ _REQUEST_MS = 1_000
 """The time limit for a request to a broker, without timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
 """Syncs per file: one for the file, one for its directory."""
-_FILES_BESIDE = 10
+_OTHER_FILES = 10
 """The maximum number of other files: the checkpoint, the abort file, side files and their directories."""
 
 RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
@@ -65,7 +65,7 @@ def is_calm(plan: Plan) -> bool:
 
 def start_ms_max(plan: Plan) -> int:
     """Return the time limit from recovery until the services run, or for the creation of a file."""
-    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
+    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _OTHER_FILES
 
 
 def _warm_up_ms_max(plan: Plan) -> int:
@@ -100,7 +100,7 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
     files = (
         len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all_queues()) + index_files
     )
-    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
+    return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _OTHER_FILES)
 
 
 def commit_ms_max(plan: Plan) -> int:
@@ -182,7 +182,7 @@ def check_time(summary: str, took_ms: int, limit_ms: int, field: str = "answer t
 def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Iterator[Violation]:
     if limit_ms is not None and put.answered_ns is not None:
         took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
-        yield from check_time(f"{put.name} waited although nothing was wrong", took_ms, limit_ms + more_ms)
+        yield from check_time(f"{put.name} waited too long without a fault", took_ms, limit_ms + more_ms)
 
 
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Iterator[Violation]:
@@ -208,7 +208,7 @@ def check_left_over_put(plan: Plan, put: PutEntry, stopped_ns: int) -> Iterator[
     if may_slow_operations(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return
     limit_ms = paused_ms_max(plan) + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
-    summary = f"{put.name} was left waiting by a store that had stopped"
+    summary = f"{put.name} was left waiting by a stopped store"
     yield from check_time(summary, (put.answered_ns - stopped_ns) // 1_000_000, limit_ms)
 
 
@@ -223,7 +223,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> Iterator[Violation]:
-    """Yield a send whose flush or slave a broker waited for, answered later than a disk without faults permits.
+    """Yield a send that waited for its flush or a slave longer than a disk without faults permits.
 
     waited_ms: since the broker began to process the send. made: new segments since then. paused_ms: pauses since then.
     """
@@ -236,7 +236,7 @@ def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> It
 
 
 def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int) -> Iterator[Violation]:
-    """Yield each kind of request of which one waits for a task for too long, although the disk is not slow.
+    """Yield each kind of request that waits too long for a task, although the disk is not slow.
 
     queued: the name of a pool, and the arrival of its oldest request in its queue.
     """
@@ -324,7 +324,7 @@ def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[
     """
     limit_ms = request_ms_max(plan)
     for each_ns in ended_ns:
-        summary = "a client is a member though its connection has ended"
+        summary = "a client is a member although its connection has ended"
         yield from check_time(summary, (now_ns - each_ns) // 1_000_000, limit_ms, "members")
 
 

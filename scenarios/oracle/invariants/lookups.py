@@ -32,10 +32,10 @@ def check_viewed_message(
         yield _violation(f"several messages at {log_offset}", "messages", 1, len(readings))
     for record, body in readings:
         if record.physical_offset != log_offset:
-            yield _violation(f"another message than that at {log_offset}", "offset", log_offset, record.physical_offset)
+            yield _violation(f"a wrong message for {log_offset}", "offset", log_offset, record.physical_offset)
         seen = ledger.put_seen_in(record)
         if seen is None or seen.body != body:
-            yield _violation(f"a message at {log_offset} that nobody put", "message", "a put", record.topic)
+            yield _violation(f"a message at {log_offset} that no producer put", "message", "a put", record.topic)
         else:
             yield from check_received(ledger, seen, record)
 
@@ -62,16 +62,16 @@ def check_queue_bounds(
         for put in puts
         if put.queue_offset is not None
         and put.physical_offset is not None
-        and put.name not in ledger.gone
+        and put.name not in ledger.lost_puts
         and ledger.expired_to <= put.physical_offset <= dispatched_to - put.record_bytes
     ]
     end = max((offset + 1 for offset in there), default=0)
     least_end = max(end, before.high)
     if not least_end <= bounds.high <= len(puts):
-        yield _violation(f"the end of {name}", "maxOffset", f"{least_end} to {len(puts)}", bounds.high)
+        yield _violation(f"wrong end of {name}", "maxOffset", f"{least_end} to {len(puts)}", bounds.high)
     first = min(there, default=bounds.high)
     if not before.low <= bounds.low <= max(first, before.low):
-        yield _violation(f"the begin of {name}", "minOffset", f"{before.low} to {first}", bounds.low)
+        yield _violation(f"wrong begin of {name}", "minOffset", f"{before.low} to {first}", bounds.low)
     if not ledger.expired_to and bounds.low:
         yield _violation(f"{name} begins after its first message", "minOffset", 0, bounds.low)
 
@@ -87,14 +87,14 @@ def check_offset_by_time(
     record_tried("READ")
     name = f"{queue[0]}/{queue[1]}"
     if not bounds.low <= offset:
-        yield _violation(f"an offset of {name} by time", "offset", f"{bounds.low} or more", offset)
+        yield _violation(f"wrong offset of {name} by time", "offset", f"{bounds.low} or more", offset)
     if offset not in times:
         return  # the queue was empty, or the message has expired since
     distance_ms = abs(times[offset] - wanted_ms)
     for other, stored_ms in times.items():
         is_neighbour = other < bounds.high and other // entries_per_file == offset // entries_per_file
         if is_neighbour and abs(stored_ms - wanted_ms) < distance_ms:
-            summary = f"an offset of {name} by time is not the nearest"
+            summary = f"the offset of {name} by time is not the nearest"
             expected = f"{other}, stored {abs(stored_ms - wanted_ms)} ms from the time"
             yield _violation(summary, "offset", expected, f"{offset}, {distance_ms} ms from it")
 
@@ -106,7 +106,7 @@ def check_earliest_time(queue: Queue, answered_ms: int, first_ms: int | None) ->
     """
     record_tried("READ")
     if first_ms is not None and answered_ms != first_ms:
-        yield _violation(f"the first time of {queue[0]}/{queue[1]}", "timestamp", first_ms, answered_ms)
+        yield _violation(f"wrong first time of {queue[0]}/{queue[1]}", "timestamp", first_ms, answered_ms)
 
 
 def _violation(summary: str, field: str, expected: object, found: object) -> Violation:

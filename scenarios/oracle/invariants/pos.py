@@ -71,7 +71,7 @@ def check_truncated_bytes(store: MessageStore, disk: Disk) -> Iterator[Violation
     Readers would take a restored entry or record for a new one. Two cases are permitted because no store can notice
     them: clean pages whose write-back failed, and an earlier start, after a clean exit, that crashed during truncation.
     """
-    assert store.last_recovery is not None, "it has not been loaded"
+    assert store.last_recovery is not None, "the store is loaded"
     if store.last_recovery.clean_exit:
         return
     for row in (store.log, *(queue.queue for queue in store.queues.all_queues())):
@@ -81,7 +81,7 @@ def check_truncated_bytes(store: MessageStore, disk: Disk) -> Iterator[Violation
         record_tried("POS")
         file, end = segment.file.path, segment.wrote.get()
         if disk.is_dirty(file, end, segment.size_bytes) and not any(disk.content(file)[end:]):
-            yield _broken("what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
+            yield _broken("truncated bytes may reappear", file, end, "zeros behind the end", "durable", "dirty")
 
 
 def check_log_names(store: MessageStore, disk: Disk) -> Iterator[Violation]:
@@ -93,7 +93,7 @@ def check_log_names(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     for directory in store.config.commit_log_directories:
         record_tried("POS")
         for path in disk.undurable_names(directory):
-            yield _broken("a load leaves a name in a log directory unsynced", path, 0, "name", "durable", "not synced")
+            yield _broken("a load leaves an unsynced name in a log directory", path, 0, "name", "durable", "not synced")
 
 
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:

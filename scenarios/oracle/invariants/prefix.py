@@ -25,11 +25,11 @@ def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage
-        yield _broken("the log has a hole", error.file, error.offset, error.field, error.expected, error.found)
+        yield _broken("the log has a gap", error.file, error.offset, error.field, error.expected, error.found)
     if store.records:
         record_tried("PREFIX")
     elsewhere: set[str] = set()  # names of puts found at an offset that was unknown before; few in long runs
-    put_of, gone = ledger.by_properties.get, ledger.gone
+    put_of, gone = ledger.by_properties.get, ledger.lost_puts
     for found in store.records:
         _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
         put = put_of(properties) or ledger.put_of(found.record)
@@ -52,18 +52,18 @@ def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
         if put is None or put.body != found.body or is_elsewhere:
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
-            yield _broken("a record that nobody put", found.file, found.position, "record", wanted, shown)
+            yield _broken("a record that no producer put", found.file, found.position, "record", wanted, shown)
             continue
         if not put.has_expected_head(found.record) or put.stored_ms != stored_ms:
             yield from _changed_record_violations(found, put.differences(found.record, tears=ledger.tears))
         at_home = put.physical_offset == found.record.physical_offset
         if not at_home and (put.name in elsewhere or _is_at_answered_offset(evidence, put)):
-            yield _broken("a put that is there twice", found.file, found.position, "record", "once", put.name)
+            yield _broken("a put that is stored twice", found.file, found.position, "record", "once", put.name)
         if put.name in gone and found.record.physical_offset >= ledger.expired_to:
-            summary, place = "a record that had been cut came back", (found.file, found.position)
+            summary, place = "a truncated record reappeared", (found.file, found.position)
             yield _broken(summary, *place, "resurrected record", "none", put.name)
         if put.status is not PutMessageStatus.PUT_OK and put.knowledge is ProducerKnowledge.REFUSED:
-            yield _broken("a refused put is there", found.file, found.position, "refused put", "none", put.name)
+            yield _broken("a refused put is stored", found.file, found.position, "refused put", "none", put.name)
         if not at_home:
             elsewhere.add(put.name)
     yield from _hole_violations(evidence, elsewhere)
@@ -88,24 +88,24 @@ def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundReco
     A message that a consumer sent itself has the born time and host of this send, also after further retries. `retries`
     compares the number of retries with the requests.
     """
-    head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
+    head, is_committed = found.record.head, put.waiting_place is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
-    again = max(put.given.reconsume_times + 1, 1, head.reconsume_times)
-    given = put.given._replace(reconsume_times=again, store_host=(address, port))
+    again = max(put.content.reconsume_times + 1, 1, head.reconsume_times)
+    sent = put.content._replace(reconsume_times=again, store_host=(address, port))
     born_ms, born_address = head.born_timestamp_ms, head.born_host[:-4]
     is_sent = evidence.ledger.returned.has_send(put.name, (born_ms, born_address))
     if is_sent:
-        given, is_committed = given._replace(born_timestamp_ms=born_ms, born_host=(born_address, 0), sys_flag=0), False
-        given = given._replace(reconsume_times=head.reconsume_times)
+        sent, is_committed = sent._replace(born_timestamp_ms=born_ms, born_host=(born_address, 0), sys_flag=0), False
+        sent = sent._replace(reconsume_times=head.reconsume_times)
     if is_sent or not put.knows_port:
-        given = given.with_port_of(found.record)
+        sent = sent.with_port_of(found.record)
     tears = evidence.ledger.tears
-    return differences(found.record, given, given.head(put.body), is_committed=is_committed, tears=tears)
+    return differences(found.record, sent, sent.head(put.body), is_committed=is_committed, tears=tears)
 
 
 def _changed_record_violations(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
     for offset, field, expected, there in differences:
-        summary, position = "a record that is not as it was handed in", found.position + offset
+        summary, position = "a record that differs from its put", found.position + offset
         yield _broken(summary, found.file, position, field, expected, there)
 
 
@@ -119,7 +119,7 @@ def _is_at_answered_offset(evidence: Evidence, put: PutEntry) -> bool:
 
 
 def _hole_violations(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
-    store, gone, found_at = evidence.store, evidence.ledger.gone, evidence.store.by_offset.get
+    store, gone, found_at = evidence.store, evidence.ledger.lost_puts, evidence.store.by_offset.get
     for put in evidence.ledger.puts:
         at = put.physical_offset
         if at is None:
@@ -131,4 +131,4 @@ def _hole_violations(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violat
             continue
         within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
         if within and not _is_at_answered_offset(evidence, put):
-            yield _broken("a hole below the log's end", "commitlog", at, "appended record", put.name, "another")
+            yield _broken("a record is missing in the log", "commitlog", at, "appended record", put.name, "another")

@@ -53,13 +53,13 @@ class Cursor(NamedTuple):
     file: str = ""
 
     @property
-    def is_behind(self) -> bool:
+    def is_lagging(self) -> bool:
         return self.at != self.end
 
 
 def check_cursor(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
-    assert cursor.is_behind, cursor
-    summary = f"{cursor.name} does not come to its end"
+    assert cursor.is_lagging, cursor
+    summary = f"{cursor.name} does not reach its target"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
     facts = cursor.file, -1 if not cursor.file else 0, cursor.name, str(cursor.end), str(cursor.at)
     yield Violation("QUIET", summary, *facts, known)

@@ -54,7 +54,7 @@ def check_slave_acknowledged(
     was_sent = len(wanted) == result.append.wrote_bytes  # otherwise any slave has the sent part
     if was_sent and replicas.has_been_reported(start, wanted):
         return ()
-    summary = f"{put.name} was answered OK, and no slave has it"
+    summary = f"{put.name} was answered OK, but no slave has it"
     return (_broken(summary, "commitlog", start, "replica", put.name, "none"),)
 
 
@@ -76,17 +76,17 @@ def check_slave_wait(
     open_ends = [each for each in ends if each.closed_ns is None and each.is_replica]
     if status is PutMessageStatus.PUT_OK:
         if not confirmed_ns:
-            summary, expected = "no connection has its confirmation", "sent, then reported, on one connection"
+            summary, expected = "no slave confirmed it", "sent, then reported, on one connection"
         elif now_ns - max(min(confirmed_ns), asked_ns) > late_ns + work_ns:
-            summary, expected = "only long after its confirmation", f"at {min(confirmed_ns) / _NS_PER_MS:g} ms"
+            summary, expected = "long after a slave confirmed it", f"at {min(confirmed_ns) / _NS_PER_MS:g} ms"
     elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
         known = [at_ns for each in open_ends if (at_ns := each.confirmed_ns(start, end)) is not None]
         if known and min(known) < now_ns - late_ns:
-            summary, expected = "a slave had confirmed it", "PUT_OK"
+            summary, expected = "a slave confirmed it", "PUT_OK"
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE:
         offsets = [each.reported_offset(asked_ns - 1) for each in open_ends if not each.may_close]
         if any(0 <= end - offset < fallbehind_max for offset in offsets if offset >= 0):
-            summary, expected = "a slave was near enough to wait for", "PUT_OK or FLUSH_SLAVE_TIMEOUT"
+            summary, expected = "a slave was close enough to wait for", "PUT_OK or FLUSH_SLAVE_TIMEOUT"
     if summary:
         summary = f"{put.name} was answered {status.value}, but {summary}"
         yield _broken(summary, "commitlog", start, "status", expected, status.value)
@@ -104,7 +104,7 @@ def check_near_slave(
     counted = [each for each in ends if each.is_replica and (each.closed_ns is None or each.closed_ns >= since_ns)]
     lags = [end - each.reported_offset(now_ns) for each in counted]
     if not any(lag < fallbehind_max for lag in lags):
-        summary = "a put waits for a slave, but none was near enough"
+        summary = "a put waits although every slave lags too far"
         yield _broken(summary, "commitlog", end, "lag", f"below {fallbehind_max}", str(sorted(lags)))
 
 
@@ -139,7 +139,7 @@ def check_sent_frame(master: MessageStore, disk: Disk, frame: FrameHeader) -> It
         return  # retention removes only durable segments
     start = frame.log_offset - segment.base_offset
     if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
-        summary = "a slave is sent what is not durable at its master"
+        summary = "a master sends data that is not durable"
         yield _broken(summary, segment.file.path, start, "frame", "after the sync", "before it")
 
 
@@ -152,7 +152,7 @@ def check_sent_blank(master: MessageStore, frame: FrameHeader, recovered_end: in
     end = frame.log_offset + frame.size_bytes
     ends_segment = not end % master.config.mapped_file_size_commit_log
     if not frame.is_heartbeat and ends_segment and master.log.max_offset == end > recovered_end:
-        summary = "a slave is sent the blank record at the end of its master's log"
+        summary = "a master sends the blank record at the end of its log"
         yield _broken(summary, "commitlog", end, "frame", "after the next record", "before it")
 
 
@@ -166,7 +166,7 @@ def check_sent_data_kept(master: MessageStore, sent_to: int) -> Iterator[Violati
     record_tried("REP")
     end = master.log.max_offset
     if end < sent_to:
-        summary = "the master's recovery has cut what a slave was sent for durable"
+        summary = "the master's recovery truncated data that it had sent as durable"
         yield _broken(summary, "commitlog", end, "recovered end", f"{sent_to} or more", str(end))
 
 
@@ -191,7 +191,7 @@ def check_first_request(host: str, slave: MessageStore, offset: int) -> Iterator
         return
     record_tried("REP")
     if offset > max(kept, slave.log.min_offset, 1):
-        summary = f"{host} begins behind what it keeps"
+        summary = f"{host} requests an offset after its durable data"
         yield _broken(summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
 
 
@@ -215,7 +215,7 @@ def check_flushed(host: str, slave: MessageStore) -> Iterator[Violation]:
     record_tried("REP")
     flushed, end = slave.log.flushed_where.get(), slave.log.max_offset
     if flushed < end:
-        summary = f"{host} leaves unflushed what it received last"
+        summary = f"{host} has not flushed the data of its last connection"
         yield _broken(summary, "commitlog", flushed, "flushed", str(end), str(flushed))
 
 
@@ -224,11 +224,11 @@ def check_all_closed(ends: Iterable[MasterEnd]) -> Iterator[Violation]:
     for end in ends:
         record_tried("REP")
         if end.closed_ns is None:
-            yield _broken(f"{end.who} leaves a connection open", field="connection", expected="closed", found="open")
+            yield _broken(f"{end.label} leaves a connection open", field="connection", expected="closed", found="open")
 
 
 def check_handover(host: str, slave: MessageStore, end: int) -> Iterator[Violation]:
-    """Yield a slave that lacks the end of its master's log after the master has stopped. end: of the master's log."""
+    """Yield a slave that lacks the end of its master's log after the master has stopped. end: the log's end."""
     record_tried("REP")
     found = slave.log.max_offset
     if found < end and end % slave.log.segment_bytes:  # a slave does not get the blank record at the log's end
@@ -265,7 +265,7 @@ def check_reported_data_kept(host: str, slave: MessageStore, held: ReportedRange
     found = log_bytes(slave.log, held.first, held.end)
     is_whole = held.data.startswith(found) and (len(found) == held.size_bytes or _is_blank(held, len(found)))
     if not is_whole or max(slave.log.min_offset, 0) > held.first:
-        summary = f"{host} has lost what it had reported"
+        summary = f"{host} has lost data that it had reported"
         end = f"all up to {held.end}"
         yield _broken(summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}")
 
@@ -291,13 +291,13 @@ def check_slave_settled(
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
-        summary = f"{host} takes its log for another than its master's"
+        summary = f"{host} reports a divergence although its log is equal"
         yield _broken(summary, "commitlog", end, "divergence", "none", diverged)
     elif not fits and diverged is None:
-        summary = f"{host} follows a master whose log is not its own"
+        summary = f"{host} follows a master with a different log"
         yield _broken(summary, "commitlog", end, "divergence", "found", "not found")
     if diverged is not None and not is_logged:
-        summary = f"{host} follows no master any more, and no log says so"
+        summary = f"{host} stopped replication without a log message"
         yield _broken(summary, "commitlog", end, "divergence", "a line in the log", "none", diverged)
 
 
@@ -314,7 +314,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
             continue
         record_tried("DUR")
         if found.get(put.name) != put.body:
-            summary = f"{put.name} was acknowledged, and is gone with its master"
+            summary = f"{put.name} was acknowledged, and is lost with its master"
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")
 
 
@@ -381,5 +381,5 @@ def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[An
         return
     record_tried("REP")
     if own.table != other.table:
-        summary = f"a slave takes its {name} for those of its master"
+        summary = f"a slave has other {name} than its master at the same version"
         yield _broken(summary, "", -1, name, str(dict(other.table)), str(dict(own.table)))

@@ -93,7 +93,7 @@ def _check_record(
     queue_id = int(property_of(record.properties, b"REAL_QID")) if place.is_delayed else record.queue_id
     queues = 1 if is_dead else max(each.retry_queues for each in explaining)
     if queue_id >= queues:
-        what = "is in a wrong queue of dead letters" if is_dead else "has no queue for its retry"
+        what = "is in a wrong dead letter queue" if is_dead else "has no queue for its retry"
         yield _broken("SCHED", found, f"{name} {what}", "queueId", f"< {queues}", queue_id)
     if not place.is_delayed:
         return
@@ -113,7 +113,7 @@ def _check_copy(
     life, first_ms = ledger.delivery_of(found.record.physical_offset), min(retries.due_ms)
     retries.copies[life] += 1
     if retries.copies[life] > len(retries.due_ms):
-        summary, most = f"a retry of {name} was delivered twice by one life of the store", len(retries.due_ms)
+        summary, most = f"a retry of {name} was delivered twice after one start of the store", len(retries.due_ms)
         yield _broken("REDEL", found, summary, "copies", f"<= {most}", retries.copies[life])
     early_ms = first_ms - found.record.store_timestamp_ms
     if early_ms > 0 and not ledger.has_clock_read(first_ms):
@@ -138,10 +138,10 @@ def _check_none_lost(name: str, times: int, retries: _Retries) -> Iterator[Viola
     kept = [each for each in retries.requests if each.is_kept and each.place_after(times - 1) is not None]
     record_tried("SCHED")
     if len(retries.stored) < len(kept):
-        summary = f"{name} after {times - 1} retries was sent back, and has no record of that"
+        summary = f"{name} after {times - 1} retries was sent back, but was not stored again"
         yield Violation("SCHED", summary, "", -1, "records", f">= {len(kept)}", str(len(retries.stored)))
     elif retries.copies.total() < len(retries.due_ms):
-        summary, found = f"{name} was sent back, and is not given again", str(retries.copies.total())
+        summary, found = f"{name} was sent back, and is not delivered again", str(retries.copies.total())
         yield Violation("SCHED", summary, "", -1, "copies", f">= {len(retries.due_ms)}", found)
 
 

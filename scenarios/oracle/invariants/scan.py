@@ -3,7 +3,7 @@
     state              start of the scan
     recoverWholeLog    the log's beginning
     a clean exit       the last three segments if the checkpoint has a time for queues, otherwise the log's beginning
-    a crash            the newest segment whose first record is older than the checkpoint, less its margin
+    a crash            the newest segment that begins before the checkpoint's time, less its margin
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
@@ -49,7 +49,7 @@ def check_reported_damage(plan: Plan, report: RecoveryReport | None) -> Iterator
     record_tried("SCAN")
     for finding in report.findings:
         if finding.found == "0" and finding.field == "file size" and plan.faults.failed_removal_chance:
-            continue  # a file whose creation failed on a full disk, and then its removal
+            continue  # the creation of the file failed on a full disk, and then its removal
         summary = "recovery reports damage after a clean stop"
         place = finding.file, finding.offset, finding.field
         yield Violation("SCAN", summary, *place, f"no damage, not {finding.expected}", str(finding.found))
@@ -96,12 +96,12 @@ def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violat
     assert wanted < len(segments), (wanted, len(segments))
     begin, ending = segments[wanted].base_offset, "a clean stop" if before.is_clean else "a crash"
     if report.start_offset > begin:
-        summary = f"recovery after {ending} leaves out what nothing vouches for"
+        summary = f"recovery after {ending} reads too little of the log"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f"<= {begin}", str(report.start_offset))
     if store.queues.lost_entries or _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
         return
     if report.start_offset < begin:
-        summary = f"recovery after {ending} reads what is vouched for"
+        summary = f"recovery after {ending} reads more of the log than necessary"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
 
 

@@ -54,13 +54,13 @@ class WatchedSideFile(SideFile):
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
-        before = None if versions.begun else versions.durable
-        versions.begun.append(content)
+        before = None if versions.unfinished else versions.durable
+        versions.unfinished.append(content)
         written = super().store(content)
         if written:
-            versions.kept = before
+            versions.backup = before
         versions.durable = content
-        versions.begun.clear()
+        versions.unfinished.clear()
         return written
 
 
@@ -74,7 +74,7 @@ def check_version(versions: Versions) -> Iterator[Violation]:
         record_tried("META")
     if versions.loaded not in versions.allowed:
         later, shown = len(begun), (_shown_text(durable), _shown_text(versions.loaded))
-        summary = f"a version that was durable is not what the next start found, {later} were begun after it"
+        summary = f"a start found neither the durable version nor one of {later} later ones"
         yield Violation("META", summary, versions.path, 0, "version", *shown)
 
 
@@ -84,14 +84,14 @@ def _shown_text(content: bytes | None) -> str:
 
 def check_backup(versions: Versions, disk: Disk) -> Iterator[Violation]:
     """META: yield a violation if the backup of a side file does not have the version before the durable one."""
-    if versions.kept is None or versions.begun:
+    if versions.backup is None or versions.unfinished:
         return
     record_tried("META")
     path = f"{versions.path}.bak"
     found = disk.content(path)
-    if found != versions.kept:
+    if found != versions.backup:
         summary = f"{path} does not have the version before the durable one"
-        yield Violation("META", summary, path, 0, "version", _shown_text(versions.kept), _shown_text(found))
+        yield Violation("META", summary, path, 0, "version", _shown_text(versions.backup), _shown_text(found))
 
 
 def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
@@ -99,7 +99,7 @@ def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Viola
     path, ledger.unreported_damage = ledger.unreported_damage, ""
     report = store.last_recovery
     if path and (report is None or all(finding.file != path for finding in report.findings)):
-        yield Violation("META", "a damaged side file is not among the findings", path, 0, "findings", path, "none")
+        yield Violation("META", "a load did not report a damaged side file", path, 0, "findings", path, "none")
 
 
 def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
@@ -108,12 +108,12 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
         if not least <= offset <= most:
-            summary, path = f"progress of delay level {level} leads out of its queue", store.schedule.file.path
+            summary, path = f"progress of delay level {level} is outside of its queue", store.schedule.file.path
             yield Violation("META", summary, path, 0, "level", f"{least} to {most}", str(offset))
 
 
 def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """META: after a start, yield each delay level whose progress in the file is beyond its queue.
+    """META: after a start, yield each delay level with progress in the file beyond its queue.
 
     Otherwise the queue may grow past this progress, and the next start would skip the new messages before it. A slave
     has its master's progress, and a damaged file is not checked.
@@ -137,7 +137,7 @@ def check_clamped_offsets(
         name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
         if clamped[group] != wanted:
-            summary = f"{name} in {topic}/{queue_id} is not brought into its queue"
+            summary = f"the offset of {name} in {topic}/{queue_id} is not limited to its queue"
             yield Violation("META", summary, field="offset", expected=str(wanted), found=str(clamped[group]))
 
 
@@ -156,7 +156,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
     if any(claimed):
         record_tried("CKPT")
     for number, path, end in _undurable_claims(store, disk, ledger, claimed):
-        summary, texts = "the checkpoint speaks for bytes that are not durable", _text_of_times(store, in_file)
+        summary, texts = "the checkpoint covers bytes that are not durable", _text_of_times(store, in_file)
         facts = _TIME_NAMES[number], "a time before theirs", str(claimed[number]), texts
         yield Violation("CKPT", summary, path, end, *facts)
 
@@ -223,7 +223,7 @@ def check_stopped_checkpoint(store: MessageStore, disk: Disk) -> Iterator[Violat
     found = read_checkpoint_times(store, disk)
     for number, (name, kept_ms, found_ms) in enumerate(zip(_TIME_NAMES, kept, found, strict=True)):
         if kept_ms != found_ms:
-            summary = "a clean stop left another time in the checkpoint than it had reached"
+            summary = "a clean stop did not write the last time to the checkpoint"
             times = _text_of_times(store, found)
             yield Violation("CKPT", summary, path, 8 * number, name, str(kept_ms), str(found_ms), times)
     last_ms = _last_stored_ms_of_start(store, disk)
@@ -316,7 +316,7 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
     """META: yield a topic that a broker does not know although it stored messages in it."""
     record_tried("META")
     if topic in ledger.topics:
-        summary = f"{topic} has messages, and the broker does not know it"
+        summary = f"{topic} has messages, but the broker does not know it"
         yield Violation("META", summary, field="topic", expected=topic, found="no such topic")
 
 
@@ -328,11 +328,11 @@ def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[st
     for topic, queue_id in sorted(ledger.topics.items()):
         record_tried("META")
         if topics.get(topic, 0) <= queue_id:
-            summary = f"{topic} was made, and a start does not find it"
+            summary = f"{topic} was created, but a start does not find it"
             found = f"{topics[topic]} queues" if topic in topics else "no such topic"
             yield Violation("META", summary, field="topic", expected=f"queue {queue_id}", found=found)
     for group in sorted(ledger.groups):
         record_tried("META")
         if group not in groups:
-            summary = f"{group} was made, and a start does not find it"
+            summary = f"{group} was created, but a start does not find it"
             yield Violation("META", summary, field="group", expected=group, found="no such group")

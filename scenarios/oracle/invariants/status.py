@@ -57,7 +57,7 @@ def check_put_status(
     if status is PutMessageStatus.PUT_OK:
         append = result.append
         if append is None:
-            return _wrong_status_violation(put, "answered OK without a place", "a physical offset", status)
+            return _wrong_status_violation(put, "answered OK without an offset", "a physical offset", status)
         must_be_durable = plan.sync_flush and put.wait and append.wrote_offset >= expired_to
         if must_be_durable and not _is_durable(store, disk, append.wrote_offset, append.wrote_bytes):
             return (_answer_too_early(put.name, append.wrote_offset),)
@@ -70,7 +70,7 @@ def check_put_status(
     elif status.is_final:
         if status is not refusal:
             expected = "PUT_OK" if refusal is None else refusal.value
-            summary = "a message was refused for another reason than it gave"
+            summary = "a message was refused with a wrong status"
             return _wrong_status_violation(put, summary, expected, status, put.refused_because)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
@@ -116,7 +116,7 @@ def check_allocation(
         return ()
     record_tried("STATUS")
     if before.made is not None and allocation_of(store).made is before.made:
-        return _wrong_status_violation(put, "no segment, although the next one is made", "PUT_OK", status)
+        return _wrong_status_violation(put, "no segment, although the next one exists", "PUT_OK", status)
     was_tried = before.failure is None or store.allocate.failure is not before.failure
     if not was_tried and _waited_ms(put) < ALLOCATE_WAIT_MS:
         return _wrong_status_violation(put, "no segment, because an earlier attempt failed", "an attempt", status)
@@ -138,7 +138,7 @@ def check_refusal(
     if refusal is not None and status is PutMessageStatus.PUT_OK:
         return _stored_violation(put, refusal, status)
     if refusal is None and status.is_final and status is not PutMessageStatus.PUT_OK:
-        return _wrong_status_violation(put, "a good message was refused", "PUT_OK", status, _sizes_text(put, plan))
+        return _wrong_status_violation(put, "a valid message was refused", "PUT_OK", status, _sizes_text(put, plan))
     return ()
 
 
@@ -149,7 +149,7 @@ def _sizes_text(put: PutEntry, plan: Plan | None) -> str:
     return (
         f"topic {len(put.topic.encode())} of at most {TOPIC_MAX} bytes, properties {len(put.properties)} of at most"
         f" {PROPERTIES_MAX}, body {len(put.body)}{f' of at most {body_max}' if body_max else ''},"
-        f" record {put.record_bytes}{room}; reconsumeTimes {put.given.reconsume_times}"
+        f" record {put.record_bytes}{room}; reconsumeTimes {put.content.reconsume_times}"
     )
 
 
@@ -173,7 +173,7 @@ def check_response(
 
 
 def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutMessageStatus) -> Iterator[Violation]:
-    """Yield a violation if a running broker refuses a good send, but nothing has slowed or stopped it.
+    """Yield a violation if a running broker refuses a valid send without a delay or a stop as a reason.
 
     UNKNOWN_ERROR stands for SYSTEM_ERROR. An operator may change the queues of a topic.
     """
@@ -200,7 +200,7 @@ def check_begin_of_sends(began_ms: int, before_ms: int, after_ms: int, *, is_don
     record_tried("STATUS")
     if (is_done and max(before_ms, after_ms) < began_ms) or (not is_done and min(before_ms, after_ms) >= began_ms):
         found = f"{'executed' if is_done else 'refused'} at {after_ms}"
-        summary = "a send is answered against startAcceptSendRequestTimeStamp"
+        summary = "the answer to a send contradicts startAcceptSendRequestTimeStamp"
         yield Violation("STATUS", summary, "", -1, "answer", f"executed from {began_ms} on", found)
 
 
@@ -230,7 +230,7 @@ def check_full_disk_refused(store: MessageStore) -> Sequence[Violation]:
     """The caller knows that the disk was too full for longer than LOOK_MS_MAX, so puts must be refused."""
     if not store.flags.is_writeable:
         return ()
-    summary = "puts are taken although the disk is too full"
+    summary = "puts are accepted although the disk is too full"
     return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
 
 
@@ -239,7 +239,7 @@ def check_room_accepted(store: MessageStore) -> Sequence[Violation]:
     record_tried("STATUS")
     if not store.flags.bits & RefusalReason.DISK_FULL:
         return ()
-    summary = "puts are refused although the disk has room again"
+    summary = "puts are refused although the disk has space again"
     return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
 
 
@@ -256,12 +256,12 @@ def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violati
     record_tried("STATUS")
     if store.flags.has_failed and not allowances.count_errors(disk) and not disk.damage:
         reasons = str(RefusalReason(store.flags.bits))
-        yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
+        yield Violation("STATUS", "puts stay refused without an error", "", -1, "flags", "writeable", reasons)
     given_up = store.flags.bits & RefusalReason.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.needs_restart(disk) and not disk.damage:
         # Each attempt to put fails by chance. About thirty attempts in a row never all fail.
-        summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
-        found = "set" if last is None else f"set; last met: {error_text(last)}"
+        summary, last = "dispatch gave up although all of its errors could pass", store.dispatch.last_error
+        found = "set" if last is None else f"set; last error: {error_text(last)}"
         count = refusals_until_restart(store).get(RefusalReason.WRITE_LOGICS_QUEUE_ERROR, "")
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found, count)
 
@@ -275,7 +275,7 @@ def check_stopped_store(store: MessageStore, disk: Disk, machine: Machine) -> It
     marker = store.config.abort_path
     with disk.with_faults(failed_lookup_chance=0.0):  # the check's look-ups must not fail
         if store.world.files.status(marker) is not None:
-            yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
+            yield Violation("STATUS", "a clean stop left the abort file", marker, 0, "file", "none", "there")
     for path in disk.mapped_paths(machine):
         yield Violation("STATUS", "a clean stop left a file mapped", path, 0, "map", "none", "there")
     yield from check_lent_buffers(store)
@@ -283,7 +283,7 @@ def check_stopped_store(store: MessageStore, disk: Disk, machine: Machine) -> It
         result = store.get_message(_UNUSED_TOPIC, 0, 0)  # reads no memory-mapped file
     except StoreNotReadableError:
         return
-    summary = "a store that was stopped still answers"
+    summary = "a stopped store still answers"
     yield Violation("READ", summary, "", -1, "answer", "StoreNotReadableError", result.status.value)
 
 
@@ -353,7 +353,7 @@ def _early_time_out(
 
 
 def _stored_violation(put: PutEntry, refusal: PutMessageStatus, status: PutMessageStatus) -> Sequence[Violation]:
-    summary = "a message no record can hold was taken"
+    summary = "a message that no record can hold was stored"
     return _wrong_status_violation(put, summary, refusal.value, status, f"to be refused: {put.refused_because}")
 
 

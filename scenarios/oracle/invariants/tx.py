@@ -35,7 +35,7 @@ def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
         return
     record_tried("TX")
     log = TransactionLog.read(evidence.ledger, evidence.store)
-    for found, why in log.strays:
+    for found, why in log.unexplained:
         yield _transaction_violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)
@@ -49,7 +49,7 @@ def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: E
     name, copies, store = transaction.name, found.copies, evidence.store
     commits = sum(decision.may_have_copied for decision in transaction.decisions)
     if len(copies) > commits:
-        summary = f"{name} is visible more often than commits can have made it"
+        summary = f"{name} has more visible copies than commits"
         yield _transaction_violation(copies[-1], summary, "copies", f"<= {commits}", str(len(copies)))
     for copy in copies:
         half = found.half
@@ -58,19 +58,19 @@ def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: E
                 copy, f"{name} is visible without its half message", "half", "before it", "none"
             )
         if copy.record.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
-            summary = f"{name} is visible, but not as committed"
+            summary = f"{name} is visible without the commit flag"
             yield _transaction_violation(copy, summary, "sysFlag", "8", str(copy.record.sys_flag))
         prepared = copy.record.head.prepared_transaction_offset
         halves = [each.record.physical_offset for each in (half, *found.put_back) if each is not None]
         if half is not None and prepared not in halves:
-            summary = f"{name} is visible, and names another half message than its own"
+            summary = f"{name} is visible, but names another half message"
             wanted = " or ".join(map(str, halves))
             yield _transaction_violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
     ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
     for end in transaction.copies.keys() - ends:
         if evidence.ledger.has_expired(end - 1, store.min_offset):
             continue
-        yield Violation("TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none")
+        yield Violation("TX", f"{name} was committed and is missing", "commitlog", end, "copy", "before this", "none")
 
 
 def _check_ops(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
@@ -78,19 +78,19 @@ def _check_ops(transaction: Transaction, found: FoundTransaction, evidence: Evid
     for decision in transaction.decisions:
         if found.half is None or decision.ops_end is None or decision.ops_end > evidence.store.max_offset:
             continue
-        # A check whose progress a crash has lost begins at an earlier record of the half message.
+        # After a crash has lost its progress, a check begins at an earlier record of the half message.
         missing = {decision.half_offset, found.half.record.queue_offset} - found.decided
         if missing and not evidence.ledger.tears:
-            summary = f"{name} was decided, and a record of its half message has no op"
+            summary = f"{name} was decided, but a record of its half message has no op"
             yield _transaction_violation(found.half, summary, "op", f"for half message {min(missing)}", "none")
     if not found.ops:
         return
     asked = [decision for decision in transaction.decisions if decision.status in counted]
     if not asked:
-        yield _transaction_violation(found.ops[0], f"{name} was decided by nobody", "op", "none", "one")
+        yield _transaction_violation(found.ops[0], f"{name} has an op without a decision", "op", "none", "one")
     elif all(decision.commits for decision in asked) and not found.copies:
-        summary = f"{name} was committed, its transaction has ended, and nobody can see it"
-        yield _transaction_violation(found.ops[0], summary, "copy", "one at least", "none")
+        summary = f"{name} was committed and has ended, but is not visible"
+        yield _transaction_violation(found.ops[0], summary, "copy", "at least one", "none")
 
 
 def _check_given_up(
@@ -114,13 +114,13 @@ def _check_given_up(
 
 
 def _check_times(transaction: Transaction, found: FoundTransaction, all_: Transactions) -> Iterator[Violation]:
-    name, times_max, asked = transaction.name, all_.check_max, len(transaction.asked_times)
+    name, times_max, asked = transaction.name, all_.check_max, len(transaction.check_numbers)
     if found.given_up and all_.hears_all and not transaction.may_be_asked_again and asked != times_max:
-        summary = f"{name} was given up after another number of questions"
+        summary = f"{name} was given up after a wrong number of check requests"
         yield _transaction_violation(found.given_up[0], summary, "questions", str(times_max), str(asked))
     for half in found.put_back:
         if _check_times_of(half) > times_max:
-            summary = f"{name} is asked about for ever"
+            summary = f"{name} is checked too many times"
             yield _transaction_violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_check_times_of(half)))
     for half in found.given_up:
         if _check_times_of(half) != times_max:
@@ -135,7 +135,7 @@ def check_check_progress(
 
     The check needs the newest record of an undecided half message, and the op of each half message that it will read.
     half_offset, op_offset: the progress in the queues of half messages and ops; -1: none. After retention removed
-    records, nothing is checked.
+    records, the check is skipped.
     """
     if store.min_offset:
         return
@@ -198,40 +198,40 @@ def check_check_request(
     at = record.physical_offset
     if transaction is None:
         yield _check_request_violation(
-            "a question about what nobody prepared", at, "message", "a half message", record.properties
+            "a check request for an unknown half message", at, "message", "a half message", record.properties
         )
         return
     name, settled_at = transaction.name, transaction.settled_at
     if settled_at is not None and at >= settled_at and not may_come_late:
-        summary = f"{name} was decided, and its producer is asked about it"
+        summary = f"{name} was decided, but is checked again"
         yield _check_request_violation(summary, at, "question", f"before {settled_at}", str(at))
     wanted_ms = transaction.behaviour.immunity_s * 1000 or timeout_ms
     age_ms = min(record.store_timestamp_ms, now_ms) - record.born_timestamp_ms
     if age_ms < wanted_ms and not may_be_early:
-        yield _check_request_violation(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
+        yield _check_request_violation(f"{name} is checked too early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
     if transaction.behaviour.immunity_s:  # the store put the half message back, where it may wait for younger ones
         late_ms -= TRANSACTIONS.transaction_timeout_ms
     times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
-    if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
-        summary = f"{name} is asked about again, though a clean stop keeps the progress of the check"
+    if asks_once and times in transaction.check_numbers and not transaction.may_be_asked_again:
+        summary = f"{name} is checked again although a clean stop keeps the progress of the check"
         yield _check_request_violation(summary, at, _CHECK_TIMES, "another number", str(times))
-    if hears_all and not transaction.may_be_asked_again and times != str(len(transaction.asked_times) + 1):
-        summary = f"{name} is asked about, and the number of the question leaves out others"
-        wanted = str(len(transaction.asked_times) + 1)
+    if hears_all and not transaction.may_be_asked_again and times != str(len(transaction.check_numbers) + 1):
+        summary = f"{name} is checked with a number that skips earlier check requests"
+        wanted = str(len(transaction.check_numbers) + 1)
         yield _check_request_violation(summary, at, _CHECK_TIMES, wanted, str(times))
-    transaction.asked_times |= {times} if times else set()
+    transaction.check_numbers |= {times} if times else set()
     apart_ms = min(
-        (abs(record.store_timestamp_ms - other_ms) for other_ms in transaction.asked_ms), default=interval_ms
+        (abs(record.store_timestamp_ms - other_ms) for other_ms in transaction.check_times_ms), default=interval_ms
     )
-    transaction.asked_ms.append(record.store_timestamp_ms)
+    transaction.check_times_ms.append(record.store_timestamp_ms)
     # After a loss of progress a pass may read several copies of a half message. Store times are whole ms.
     if apart_ms < interval_ms - 1 and not transaction.may_be_asked_again:
-        summary = f"{name} is asked about too often"
+        summary = f"{name} is checked too often"
         yield _check_request_violation(summary, at, "interval", f">= {interval_ms} ms", f"{apart_ms} ms")
     if times == "1" and late_ms_max is not None and late_ms > late_ms_max:
         yield _check_request_violation(
-            f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms"
+            f"{name} is checked too late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms"
         )
 
 
@@ -263,7 +263,7 @@ def check_decision_answer(
     elif status is EndTransactionStatus.PUT_FAILED:
         if not (allowances.count_errors(disk) or allowances.count_out_of_space(disk) or may_be_slow):
             yield _decision_answer_violation(
-                f"{name} could not be committed, without a reason", "status", done.name, status.name
+                f"{name} could not be committed, without a fault", "status", done.name, status.name
             )
     elif status not in _ANSWERS and can_be_found:
         yield _decision_answer_violation(
@@ -288,12 +288,12 @@ def unsettled_transactions(ledger: Ledger, store: RecoveredStore) -> list[str]:
 def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation]:
     """Yield transactions that are neither decided nor given up in time."""
     for name in names:
-        summary, found = f"{name} is undecided, and nobody asks about it", f"neither after {waited_ms} ms"
+        summary, found = f"{name} stays undecided", f"neither after {waited_ms} ms"
         yield Violation("TX", summary, field="transaction", expected="decided, or given up", found=found)
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield each transaction whose producer decides to commit and that has no committed copy at the end.
+    """Yield each transaction without a committed copy at the end, although its producer commits.
 
     A transaction that was given up may lack its copy, unless its check was resumed. resumed: whether all checks were.
     """
@@ -303,7 +303,7 @@ def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]
         if found.half is None:
             continue
         record_tried("TX")
-        is_excused = bool(found.given_up) and not transaction.is_insisted_on and not resumed
+        is_excused = bool(found.given_up) and not transaction.must_be_decided and not resumed
         if transaction.behaviour.commits and not found.copies and not is_excused:
             state = "given up" if found.given_up else "undecided"
-            yield _transaction_violation(found.half, f"{name} was to be committed", "decision", "committed", state)
+            yield _transaction_violation(found.half, f"{name} was not committed", "decision", "committed", state)

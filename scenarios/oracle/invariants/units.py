@@ -47,10 +47,10 @@ def check_units(store: MessageStore, disk: Disk) -> Iterator[Violation]:
             record_tried("CQ-VALID")
             wanted = (UNIT.size, _tags_code(store, queue, record), record.store_timestamp_ms, 0)
             if found != wanted:
-                summary = "an entry that does not lead to its record's unit"
+                summary = "an entry that does not point at its record's unit"
                 yield Violation("CQ-VALID", summary, file, position, "unit", str(wanted), str(found))
         if end is not None and (units[end:].strip(b"\0") or len(units) - end >= file_bytes):
-            summary, path = "units that no entry leads to", segments[-1].file.path
+            summary, path = "units without an entry", segments[-1].file.path
             yield Violation("CQ-VALID", summary, path, end, "bytes", "zeros, in one file", "other bytes, or more files")
 
 
@@ -69,7 +69,7 @@ def _check_place(
 
 def _records_of_this_start(store: MessageStore, disk: Disk) -> Iterator[LogRecord]:
     report = store.last_recovery
-    assert report is not None, "it has been loaded"
+    assert report is not None, "the store is loaded"
     for segment in store.log.segments:
         content, base_offset = disk.content(segment.file.path), segment.base_offset
         for record, _ in read_records(content, segment.wrote.get(), file=segment.file.path, base_offset=base_offset):

@@ -26,7 +26,7 @@ from ...oracle.reader import in_java_map_order
 from ...workload.drawing import Draft, DrawnMessage
 from .access_file import ACCESS_NET, ACCOUNTS, ADMIN, GROUP, OTHERS, draw_account
 from .answers import note_answer
-from .broker_user import BrokerUser, Reply, RunOfUsers
+from .broker_user import BrokerUser, Reply, UserContext
 from .commands import (
     consumer_heartbeat,
     make_request,
@@ -57,7 +57,7 @@ _OFFSETS_FROM = 1_000_000
 class AccessClient(BrokerUser):
     """Sends one request after another."""
 
-    def __init__(self, run: RunOfUsers) -> None:
+    def __init__(self, run: UserContext) -> None:
         super().__init__(run, "accounts", ACCESS_NET)
         self._sent, self._refused_offset = 0, _OFFSETS_FROM
         self._acts: list[Callable[[str], None]] = [self._send, self._send, self._ask_anything, self._change_topic]
@@ -149,7 +149,7 @@ class AccessClient(BrokerUser):
     # -- requests with effects ---------------------------------------------------------------------
 
     def _send(self, broker: str) -> None:
-        """Send a message. A message whose send is refused must not be in the log."""
+        """Send a message. After a refusal the message must not be in the log."""
         if self.insists:  # consumers must catch up
             return
         account = self.run.accounts[broker]

@@ -80,13 +80,13 @@ def access_operator(
 ) -> Callable[[Callable[[int | None], bool]], Callable[[], None]]:
     """Return a task that changes the file by hand, or damages it for a while."""
 
-    def make(called_off: Callable[[int | None], bool]) -> Callable[[], None]:
+    def make(stopped_within: Callable[[int | None], bool]) -> Callable[[], None]:
         def operate() -> None:
-            while not called_off(stream.choice(_PAUSES_MS, "pause")):
+            while not stopped_within(stream.choice(_PAUSES_MS, "pause")):
                 if not model.may_change:
                     continue
                 if stream.chance(_DAMAGE_CHANCE, "damages"):
-                    if _damage_for_a_while(world, model, stream, called_off):
+                    if _damage_for_a_while(world, model, stream, stopped_within):
                         return
                     continue
                 text = _draw_text(world, plan, stream)
@@ -118,13 +118,13 @@ def _word_of_same_length(word: re.Match[str]) -> str:
 
 
 def _damage_for_a_while(
-    world: World, model: AccessModel, stream: Stream, called_off: Callable[[int | None], bool]
+    world: World, model: AccessModel, stream: Stream, stopped_within: Callable[[int | None], bool]
 ) -> bool:
     """Return whether the operator was called off meanwhile."""
     model.begin_damage(world.clock.monotonic_ns())
     text = world.files.read(PATH)
     SideFile(world.files, PATH).store(stream.choice(_DAMAGES, "damage")(text))
-    is_over = called_off(stream.choice(_DAMAGE_MS, "ms of damage"))
+    is_over = stopped_within(stream.choice(_DAMAGE_MS, "ms of damage"))
     SideFile(world.files, PATH).store(text)
     model.end_damage(world.clock.monotonic_ns())
     return is_over

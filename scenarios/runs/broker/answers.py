@@ -95,7 +95,7 @@ def note_answer(
             if is_late:
                 put.is_durable = True
                 ledger.promise(put)
-            elif is_stored and put.detour is None and account.is_readable_now(put):
+            elif is_stored and put.waiting_place is None and account.is_readable_now(put):
                 account.pull_times.record_answered_put(put.place, put.queue_offset, now_ns)
     for put in puts:
         put.status, put.answered_ns = put_status_of_response(response.code), now_ns
@@ -152,20 +152,20 @@ class TimedPull(NamedTuple):
         response: RemotingCommand,
         now_ns: int,
         wanted: Subscription,
-        given: Collection[int] | None = None,
+        offsets: Collection[int] | None = None,
         most: int | None = None,
     ) -> Iterator[Violation]:
         """As `check_times`, and yield each error in the code, status and offsets.
 
-        For given see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
+        For offsets see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
         """
         yield from self.check_times(account, response, now_ns)
         if response.code not in PULLED:
             return
         queue, position = self.queue, self.position
-        if given is not None and most is not None and len(given) > most:
+        if offsets is not None and most is not None and len(offsets) > most:
             summary = f"a pull of {queue[0]}/{queue[1]} gets more messages than it asked for"
-            yield Violation("READ", summary, field="messages", expected=f"<= {most}", found=str(len(given)))
+            yield Violation("READ", summary, field="messages", expected=f"<= {most}", found=str(len(offsets)))
         name = f"a pull of {queue[0]}/{queue[1]} at {position}"
         found = _STATUS_OF_REMARK.get(response.remark)
         if found is None:
@@ -176,7 +176,7 @@ class TimedPull(NamedTuple):
             summary = f"{name} with status {found.value} has another code"
             yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
         bounds, wants = bounds_of_pull(response), wanted.wants
-        yield from account.pulls.check_answer(queue, position, found, bounds, self.before, wants=wants, given=given)
+        yield from account.pulls.check_answer(queue, position, found, bounds, self.before, wants=wants, offsets=offsets)
 
     def last_look_ns(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> int:
         """Return a time before the broker's last look at the queue and its permission."""

@@ -95,7 +95,7 @@ class BrokerNode(Node):
         """Virtual time at which the broker began to answer requests; None while it starts, stops or is off."""
         self.died_ns = 0
         """Virtual time of the node's last stop or crash, which the run notices later."""
-        self.is_put_away = True
+        self.is_disk_kept = True
         """Whether the machine is off and its disk is kept for the next start."""
         self._has_shut_down = False
         """Whether the store has closed its files since the last start."""
@@ -140,9 +140,9 @@ class BrokerNode(Node):
         self._set_identity(self.identity._replace(address=master), others)
 
     def power_on(self, life: PoweredMachine) -> None:
-        assert self.is_put_away, f"{self.name}: what its last life left is kept"
+        assert self.is_disk_kept, f"{self.name}: the disk of its last life is kept"
         super().power_on(life)
-        self.is_put_away = False
+        self.is_disk_kept = False
         life.machine.at_death.append(self._note_death)
         self._has_shut_down = False
         self._operators = {}
@@ -155,7 +155,7 @@ class BrokerNode(Node):
 
     def replace_disk(self, tables: Mapping[str, bytes]) -> None:
         """Replace the disk of a slave that is off by one with these files of tables and without a log."""
-        assert self.is_put_away, f"{self.name} is on"
+        assert self.is_disk_kept, f"{self.name} is on"
         assert self.copies is not None, "only slaves lose their disks"
         self.lasting.next_image()
         image = Image({}, ())
@@ -222,7 +222,7 @@ class BrokerNode(Node):
             self._start_operator("retention operator", partial(operators.retention_operator, self.loaded, stream))
         if self._plan.broker.resumes_checks:
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
-            resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
+            resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, on_resumed=note)
             self._start_operator("resuming operator", resuming)
 
     def _start_access(self, world: World, broker: Broker, server: RemotingServer) -> AccessCheck | None:
@@ -290,8 +290,8 @@ class BrokerNode(Node):
 
     def stop(self) -> None:
         machine, disk, _ = self.life
-        assert self._server is not None, "it has been started"
-        assert self._broker is not None, "it has been started"
+        assert self._server is not None, "the broker has been started"
+        assert self._broker is not None, "the broker has been started"
         self._serves_since_ns = None
         for name in tuple(self._operators):
             self._stop_operator(name)
@@ -300,7 +300,7 @@ class BrokerNode(Node):
         self._broker.held_pulls.release()
         with self._timed_step("a stop"):
             if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
-                summary = "requests are not answered at a stop"
+                summary = "a stop leaves requests without an answer"
                 self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
             self._judge.report(self._check_pending(self._kernel.now_ns, limit_ms=0))
             self.record_log()
@@ -325,7 +325,7 @@ class BrokerNode(Node):
 
     def record_queue_end(self, place: tuple[str, int]) -> None:
         """Report that the broker is about to remove a queue's last file without an operator's request."""
-        summary = f"the queue {place[0]}/{place[1]} goes"
+        summary = f"the queue {place[0]}/{place[1]} is removed"
         self._judge.report_and_stop("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
@@ -351,16 +351,16 @@ class BrokerNode(Node):
         """Yield the cursors of a slave's log, tables and offsets. Each target is the value at the slave's master."""
         (slave, store), (broker, own) = self._loaded_store, master._loaded_store
         assert slave.ha is not None, "there is a network"
-        assert slave.ha.client is not None, "it is a slave"
+        assert slave.ha.client is not None, "the broker is a slave"
         assert broker.ha is not None, "there is a network"
         # the read of reported offsets is a scheduling point, so it comes first
         reports = [
             each.reported_offset for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")
         ]
-        who = slave.ha.client.name, self.name
+        names = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
-        yield from quiescence.replication_cursors(*who, store, own, reports, within_ms)
-        assert slave.synchronize is not None, "it is a slave"
+        yield from quiescence.replication_cursors(*names, store, own, reports, within_ms)
+        assert slave.synchronize is not None, "the broker is a slave"
         within_ms += INTERVAL_MS + 4 * SYNCHRONIZE_TIMEOUT_MS
         tables: dict[str, tuple[object, object]] = {
             "topics": (slave.topics.table, broker.topics.table),
@@ -373,7 +373,7 @@ class BrokerNode(Node):
             yield Cursor(f"{name} of {self.name}", slave.synchronize.name, at, end, within_ms)
 
     @property
-    def has_expired_behind(self) -> bool:
+    def lacks_expired_data(self) -> bool:
         """Return whether a slave cannot follow because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged_violation is not None
 
@@ -381,7 +381,7 @@ class BrokerNode(Node):
     def _diverged_violation(self) -> DivergedError | None:
         slave, _ = self._loaded_store
         assert slave.ha is not None, "there is a network"
-        assert slave.ha.client is not None, "it is a slave"
+        assert slave.ha.client is not None, "the broker is a slave"
         return slave.ha.client.diverged
 
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
@@ -400,7 +400,7 @@ class BrokerNode(Node):
         ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)
         yield from live.check_members(self._plan, ended_ns, now_ns)
         yield from self._check_pending(now_ns)
-        assert self._server is not None, "it has been started"
+        assert self._server is not None, "the broker has been started"
         oldest = ((pool.name, pool.unlocked_oldest_ns) for pool in self._server.pools)
         queued = [(name, arrived_ns) for name, arrived_ns in oldest if arrived_ns is not None]
         yield from live.check_queued_requests(self._plan, queued, now_ns)
@@ -409,15 +409,15 @@ class BrokerNode(Node):
             yield from rep.check_table("groups", broker.groups, master._broker.groups)
 
     def _check_pending(self, now_ns: int, limit_ms: int | None = None) -> Iterator[Violation]:
-        """Yield clients whose ended requests count as pending. limit_ms: as for `live.check_pending_requests`."""
-        assert self._server is not None, "it has been started"
+        """Yield clients with ended requests that count as pending. limit_ms: see `live.check_pending_requests`."""
+        assert self._server is not None, "the broker has been started"
         since_ns = {each: each.active_ns for each in self._server.connections.sessions} | self._closed_ns
         pending = [(each.remote_address, each.pending_bytes, at_ns) for each, at_ns in since_ns.items()]
         return live.check_pending_requests(self._plan, pending, now_ns, limit_ms)
 
     @property
     def _loaded_store(self) -> tuple[Broker, MessageStore]:
-        assert self._broker is not None, "it has been started"
+        assert self._broker is not None, "the broker has been started"
         return self._broker, self.loaded
 
     def record_log(self) -> None:
@@ -426,7 +426,7 @@ class BrokerNode(Node):
 
     @property
     def has_kept_progress(self) -> bool:
-        assert self._broker is not None, "it has been started"
+        assert self._broker is not None, "the broker has been started"
         return self._broker.offsets.last_error is None
 
     def load_and_judge(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:

@@ -17,11 +17,11 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from ...oracle.given import ReceivedMessages
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import live
 from ...oracle.queue_locks import QueueLocks
 from ...oracle.reader import ReadRecord
+from ...oracle.received_messages import ReceivedMessages
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .answers import PULLED, TimedPull
@@ -36,7 +36,7 @@ _REST_STEP_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class RunOfUsers:
+class UserContext:
     """The parts of a broker run that its users need."""
 
     plan: Plan
@@ -80,7 +80,7 @@ class Reply(NamedTuple):
 class BrokerUser:
     """A client or operator with its own machine."""
 
-    def __init__(self, run: RunOfUsers, name: str, host_number: int) -> None:
+    def __init__(self, run: UserContext, name: str, host_number: int) -> None:
         self.insists = False
         """Whether each request must be answered in time from now on."""
         self.name = name
@@ -206,7 +206,7 @@ class BrokerUser:
     def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
         """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.
 
-        locks: those of the group at the broker.
+        locks: the group's locks at the broker.
         """
         ledger, client_id = self.run.accounts[broker].ledger, self.client_id
         existing = [queue for queue in queues if queue[1] <= ledger.topics.get(queue[0], -1)]

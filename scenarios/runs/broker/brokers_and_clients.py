@@ -25,7 +25,7 @@ from .access_file import access_model
 from .account import BrokerAccount
 from .broker_node import BrokerNode
 from .broker_settings import REGISTER_MS
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .client_machine import ClientMachine
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
@@ -121,7 +121,7 @@ class BrokersAndClients(NetworkRun):
 
     def _start_clients(self) -> None:
         plan = self._plan
-        run = RunOfUsers(
+        run = UserContext(
             plan,
             self._accounts,
             self._make_client_machine,
@@ -143,7 +143,7 @@ class BrokersAndClients(NetworkRun):
             TailingConsumer(run, number, queues)
         self._start_users(run, queues)
 
-    def _start_users(self, run: RunOfUsers, queues: list[BrokerQueue]) -> None:
+    def _start_users(self, run: UserContext, queues: list[BrokerQueue]) -> None:
         addresses = [each.address for each in self._identities]
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues, addresses))
@@ -178,11 +178,11 @@ class BrokersAndClients(NetworkRun):
 
     def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
-        lone = addresses[0] if len(addresses) == 1 else None
+        only_broker = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         servers, report = [each.address for each in addresses], self._judge.report
-        return Routes(world, servers, hits, lone=lone, encode=encode, report=report)
+        return Routes(world, servers, hits, only_broker=only_broker, encode=encode, report=report)
 
     def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(

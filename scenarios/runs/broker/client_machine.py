@@ -83,7 +83,7 @@ class ClientMachine:
         stream, sleep = self._stream, self._director.tasks.sleep
         if until_ms := stream.choice(_UNTIL_DEATH_MS, "ms until death"):
             sleep(until_ms)
-        assert self._life is not None, "it has been switched on"
+        assert self._life is not None, "the machine has been switched on"
         machine, endpoint = self._life
         endpoint.dies_silently = self.died_silently = stream.chance(0.5, "falls silent")
         self._kernel.kill(machine)

@@ -40,7 +40,7 @@ def make_request(code: RequestCode, body: bytes = b"", /, **fields: object) -> R
 
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
     """queues: the number of queues if the broker creates the topic."""
-    given, names = draft.given, [put.name for put in puts]
+    content, names = draft.content, [put.name for put in puts]
     wait = f"WAIT\1{'true' if draft.wait else 'false'}"
     if draft.in_batch:
         body, properties = draft.batch_body(names), wait
@@ -48,8 +48,8 @@ def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> Remotin
         body, properties = puts[0].body, f"{wait}\2{sent_properties(draft, names[0])}"
     code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
     fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues, "e": puts[0].queue_id}
-    fields |= {"f": given.sys_flag, "g": given.born_timestamp_ms, "h": given.flag, "i": f"{properties}\2"}
-    return make_request(code, body, **fields, j=given.reconsume_times, k=False, m=draft.in_batch)
+    fields |= {"f": content.sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": f"{properties}\2"}
+    return make_request(code, body, **fields, j=content.reconsume_times, k=False, m=draft.in_batch)
 
 
 def waits_for_durability(send: RemotingCommand) -> bool:
@@ -171,7 +171,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int, group: str = C
 
 
 def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
-    """version: of the client. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
+    """version: the client's. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
     fields = {"group": request.group, "offset": log_offset, "delayLevel": request.delay_level}
     fields |= {"originTopic": topic, "unitMode": False}
     if version and request.names_maximum:

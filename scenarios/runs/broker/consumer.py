@@ -22,7 +22,7 @@ from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import ReadRecord, UnreadableError
 from ...oracle.returned import SendBackRequest
 from .answers import PULLED, TimedPull, bounds_of_pull
-from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, UserContext
 from .commands import (
     CONSUMER_GROUP,
     HEARTBEAT_MS,
@@ -66,7 +66,7 @@ class BrokerQueue(NamedTuple):
 class BrokerConsumer(BrokerUser):
     """Pulls each queue in its own task from the committed offset on, and commits its position."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, f"consumer-{number}", CONSUMERS_NET + number)
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """The next offset to pull; None while the committed offset is unknown."""
@@ -170,7 +170,7 @@ class BrokerConsumer(BrokerUser):
         if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
             if self.plan.cluster.slaves:
-                assert asked is not None, "it has answered"
+                assert asked is not None, "the broker has answered"
                 self._judge_redirect(queue, asked, PullAnswer.of(position, response, readings), log_state)
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
@@ -267,7 +267,7 @@ class BrokerConsumer(BrokerUser):
         try:
             return list(pulled_records(response.body))
         except UnreadableError as error:
-            summary, place = "a pull is answered with what is no record", (error.file, error.offset)
+            summary, place = "a pull is answered with an invalid record", (error.file, error.offset)
             self.run.report([Violation("READ", summary, *place, error.field, error.expected, error.found)])
             raise
 

@@ -15,7 +15,7 @@ import msgspec
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.group_members import MemberNotice
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .commands import consumer_heartbeat, member_list_command, unregister_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -49,7 +49,7 @@ def allocate_averagely(queues: Sequence[BrokerQueue], members: Sequence[str], ow
 class GroupMember(BrokerUser):
     """Takes its part of the queues of every broker. Invariant: `owned` has only queues of the last rebalancing."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, f"member-{number}", MEMBERS_NET + number)
         self.machine.on_death = self._note_death
         self.queues = queues
@@ -127,7 +127,7 @@ class GroupMember(BrokerUser):
         if reply is None or reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             return
         members: list[str] = []
-        if reply.is_success:  # otherwise nobody consumes for the group
+        if reply.is_success:  # otherwise no client consumes for the group
             members = msgspec.json.decode(reply.response.body)["consumerIdList"]
         if reply.is_of_this_life:
             known = self.run.accounts[broker].members

@@ -18,7 +18,7 @@ from ...oracle.invariants import idx, lookups
 from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
-from .broker_user import ANSWER_MS, BrokerUser, Reply, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, Reply, UserContext
 from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -30,7 +30,7 @@ _PAUSES_MS = (5, 100, 1_000, 5_000)
 _SHARED_CHANCE = 0.5
 _UNIQUE_CHANCE = 0.2
 _WINDOW_CHANCE = 0.3
-_BESIDE_CHANCE = 0.2
+_INSIDE_RECORD_CHANCE = 0.2
 _MAX_NUMBERS = (1, 2, 32, 64)
 _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
@@ -42,7 +42,7 @@ _SLAVE_CHANCE = 0.7
 class LookupClient(BrokerUser):
     """Looks up one thing after another at random."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: list[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: list[BrokerQueue]) -> None:
         super().__init__(run, f"lookup-{number}", LOOKUPS_NET + number)
         self._queues = queues
         self._looks: list[Callable[[], None]] = [self._look_by_key, self._look_by_id, self._look_at_queue]
@@ -90,7 +90,7 @@ class LookupClient(BrokerUser):
         return Reply(response, asked_ns, sent_ns, self.now_ns, is_of_this_life)
 
     def _draw_put(self, broker: str) -> PutEntry | None:
-        puts = [put for put in self.run.accounts[broker].ledger.puts if put.detour is None]
+        puts = [put for put in self.run.accounts[broker].ledger.puts if put.waiting_place is None]
         return self.stream.choice(puts, "put") if puts else None
 
     def _begin_of_log(self, broker: str) -> int:
@@ -135,9 +135,9 @@ class LookupClient(BrokerUser):
         if put is None or put.physical_offset is None:
             return
         offset = put.physical_offset
-        if self.stream.chance(_BESIDE_CHANCE, "beside"):
+        if self.stream.chance(_INSIDE_RECORD_CHANCE, "beside"):
             offset += self.stream.randint(1, put.record_bytes - 1, "bytes after")
-        is_there = put.name not in ledger.gone and offset == put.physical_offset
+        is_there = put.name not in ledger.lost_puts and offset == put.physical_offset
         must_be_there = is_there and offset + put.record_bytes <= self._dispatched_to(broker)
         must_be_there &= self._begin_of_log(broker) <= offset
         reply = self.ask(broker, make_request(RequestCode.VIEW_MESSAGE_BY_ID, offset=offset))
@@ -191,8 +191,8 @@ class LookupClient(BrokerUser):
         if offset is None or not self.run.accounts[queue.broker].has_steady_clock:
             return
         times: dict[int, int] = {}
-        for beside in range(max(offset - 1, bounds.low), offset + 2):
-            times |= self._store_time_at(queue, beside)
+        for near in range(max(offset - 1, bounds.low), offset + 2):
+            times |= self._store_time_at(queue, near)
         per_file = self.plan.consume_queue_bytes // ENTRY_BYTES
         self.run.report(lookups.check_offset_by_time(queue.queue, wanted_ms, offset, times, bounds, per_file))
 
@@ -206,7 +206,7 @@ class LookupClient(BrokerUser):
             self.run.report(lookups.check_earliest_time(queue.queue, answered_ms, first_ms))
 
     def _store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
-        """Return the store time of the message at a queue offset, by the offset, or nothing."""
+        """Return queue offset -> store time of the message there, empty without a message."""
         command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
         reply = self.ask(queue.broker, command)
         if reply is None or not reply.is_success or not reply.is_of_this_life:

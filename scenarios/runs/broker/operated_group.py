@@ -62,7 +62,7 @@ class OperatedGroup:
         self._stays_connected = not any(getattr(network, name) for name in _BREAKING)
 
     def _ask_all(self, broker: str, commands: Sequence[RemotingCommand]) -> list[Reply]:
-        """Return the answers up to the first refusal; nothing if one may not be of the broker's present start.
+        """Return the answers up to the first refusal; no answers if one may not be of the broker's present start.
 
         An answer without an offset is no refusal.
         """
@@ -85,7 +85,7 @@ class OperatedGroup:
     def use_offsets(self, queue: BrokerQueue) -> None:
         """Commit an offset and a lower one, clone the group, delete it, and query the offsets.
 
-        The offset of another group, whose name contains the name of the deleted group, must stay.
+        The offset of another group must stay. Its name contains the name of the deleted group.
         """
         stream = self._user.stream
         offset, removes = stream.randint(0, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")
@@ -193,10 +193,10 @@ def _check_pull(reply: Reply, tag: str, *, is_ahead: bool) -> Iterator[Violation
     if code in PULLED if is_ahead else code in (wanted, ResponseCode.SUBSCRIPTION_NOT_EXIST):
         summary = f"a pull with the {'next' if is_ahead else 'newest'} version of its group's subscription"
         expected = wanted.name if is_ahead else "messages"
-        yield Violation("STATUS", f"{summary} is answered otherwise", "", -1, "code", expected, ResponseCode(code).name)
+        yield Violation("STATUS", f"{summary} gets a wrong answer", "", -1, "code", expected, ResponseCode(code).name)
     found = {property_of(record.properties, b"TAGS").decode() for record, _ in pulled_records(reply.response.body)}
     if found - {tag}:
-        summary = f"a pull of {_GROUP} is answered by another subscription than the newest"
+        summary = f"a pull of {_GROUP} is not answered by the newest subscription"
         yield Violation("STATUS", summary, "", -1, "tags", tag, ", ".join(sorted(found)))
 
 

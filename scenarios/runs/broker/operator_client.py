@@ -23,7 +23,7 @@ from ....store.formats.remoting.json_body import decode_queue_offsets, encode_js
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import OperatorTable, Settings
 from .answers import PULLED
-from .broker_user import BrokerUser, Reply, RunOfUsers
+from .broker_user import BrokerUser, Reply, UserContext
 from .commands import PRODUCER_GROUP, make_request, pull_command, query_offset_command, route_command, topic_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
@@ -68,7 +68,7 @@ def group_settings(entry: Mapping[str, Any]) -> Settings:
 class OperatorClient(BrokerUser):
     """Sends one request after another to random brokers."""
 
-    def __init__(self, run: RunOfUsers, queues: list[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
+    def __init__(self, run: UserContext, queues: list[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "operator", OPERATORS_NET)
         self._name_servers = name_servers
         self._queues = queues
@@ -168,7 +168,7 @@ class OperatorClient(BrokerUser):
         validates = self.run.accounts[broker].tables.setting("validateSystemTopicWhenUpdateTopic", reply.asked_ns)
         is_refused = _SYSTEM_TOPIC_REMARK in (reply.response.remark or "")  # a full disk also makes a change fail
         if validates is not None and (reply.is_success if validates == "true" else is_refused):
-            summary = "a change of a topic of the system is answered against the settings"
+            summary = "the answer to a change of a system topic contradicts the settings"
             expected = str(validates != "true")
             self.run.report([Violation("STATUS", summary, "", -1, "success", expected, str(reply.is_success))])
 
@@ -190,7 +190,7 @@ class OperatorClient(BrokerUser):
             return
         found = reply.response.code
         if (found in done and not is_made) or (found == code and is_made and what == "group"):
-            summary = f"a missing {what} is {'used' if found in done else 'refused'} against the settings"
+            summary = f"a missing {what} is {'used' if found in done else 'refused'}, which contradicts the settings"
             self.run.report([Violation("STATUS", summary, "", -1, "made", str(is_made), ResponseCode(found).name)])
 
     # -- groups ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class OperatorClient(BrokerUser):
         is_enabled, is_refused = certain[0][0], reply.response.code == ResponseCode.NO_PERMISSION
         is_readable = account.tables.is_readable(queue.topic, asked_ns)
         if (reply.response.code in PULLED and not is_enabled) or (is_refused and is_enabled and is_readable):
-            summary, found = f"a pull of {group} is answered against consumeEnable", ResponseCode(reply.response.code)
+            summary, found = f"a pull of {group} contradicts consumeEnable", ResponseCode(reply.response.code)
             self.run.report([Violation("STATUS", summary, "", -1, "consumeEnable", str(is_enabled), found.name)])
 
     # -- tables and files --------------------------------------------------------------------------

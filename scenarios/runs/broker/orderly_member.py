@@ -16,7 +16,7 @@ from ...oracle.invariants import delivery
 from ...oracle.reader import ReadRecord
 from .account import BrokerAccount
 from .answers import PULLED, TimedPull, bounds_of_pull
-from .broker_user import Reply, RunOfUsers
+from .broker_user import Reply, UserContext
 from .commands import lock_command, query_offset_command, update_offset_command
 from .consumer import BrokerQueue
 from .group_member import GROUP, GroupMember
@@ -37,7 +37,7 @@ _SUSPEND_MS, _OPERATED_SUSPEND_MS = 15_000, 3_000
 class OrderlyMember(GroupMember):
     """Processes each queue in order, at most one answer of a pull at a time."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, number, queues)
         self._given = self.received_messages()
         self._suspend_ms = _OPERATED_SUSPEND_MS if run.plan.broker.operators else _SUSPEND_MS
@@ -50,7 +50,7 @@ class OrderlyMember(GroupMember):
         self._resets: dict[BrokerQueue, int] = {}
         """Queue -> the offset to which an operator has moved the group."""
         self._asked: dict[BrokerQueue, None] = {}
-        """Queues whose lock the member has asked for since it unlocked them. RocketMQ's clients unlock these, too."""
+        """Queues with a request to lock since the last unlock. RocketMQ's clients unlock these, too."""
         self._relock = self.world.tasks.signal(f"{self.name} locks")
         self.world.tasks.spawn("lock", self._keep_locks)
         for queue in self.queues:

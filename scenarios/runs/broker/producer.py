@@ -9,8 +9,8 @@ from functools import partial
 from ...workload.drawing import Drawing
 from ...workload.producer import Producer
 from ...workload.skew import EVEN, Skew
-from .broker_user import BrokerUser, RunOfUsers
-from .remoting_door import RemotingSender, SentState, draw_behaviour
+from .broker_user import BrokerUser, UserContext
+from .remoting_sender import RemotingSender, SentState, draw_behaviour
 from .transaction_listener import TransactionListener
 
 PRODUCERS_NET = 10
@@ -23,7 +23,7 @@ class ProducerClient(BrokerUser):
     If there are several, a send goes out before the answer to the last one.
     """
 
-    def __init__(self, run: RunOfUsers, number: int) -> None:
+    def __init__(self, run: UserContext, number: int) -> None:
         super().__init__(run, f"producer-{number}", PRODUCERS_NET + number)
         self.answered_us: list[int] = []
         """The duration of each send with answer SUCCESS."""
@@ -60,12 +60,12 @@ class ProducerClient(BrokerUser):
         if self.plan.transactions.chance:
             listener = TransactionListener(self)
         for lane, producer in enumerate(self._lanes):
-            door = RemotingSender(self, producer, self._drawing, self._states[lane], listener, self.answered_us)
-            spawn(f"send{f' {lane}' * (lane > 0)}", partial(self._send, lane, door))
+            sender = RemotingSender(self, producer, self._drawing, self._states[lane], listener, self.answered_us)
+            spawn(f"send{f' {lane}' * (lane > 0)}", partial(self._send, lane, sender))
 
-    def _send(self, lane: int, door: RemotingSender) -> None:
+    def _send(self, lane: int, sender: RemotingSender) -> None:
         producer = self._lanes[lane]
         while True:
             while not producer.names:
                 self._more[lane].wait(None)
-            producer.produce(door, self.world.tasks.sleep)
+            producer.produce(sender, self.world.tasks.sleep)

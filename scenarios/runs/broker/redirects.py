@@ -85,7 +85,7 @@ class Redirects:
         expected = self._expected_ids(ledger, queue, answer, before, after)
         if answer.suggested_id not in expected:
             known = f"messages up to {answer.last}, the log {before} and then {after}"
-            summary = "a pull is answered with the wrong broker for the next one"
+            summary = "the answer to a pull suggests a wrong broker"
             found = f"{answer.suggested_id}: {known}"
             yield Violation("READ", summary, field="suggestWhichBrokerId", expected=str(expected), found=found)
 
@@ -122,5 +122,5 @@ def check_slave_answer(ledger: Ledger, answer: PullAnswer, *, may_skip: bool) ->
     is_moved = answer.following != answer.position and not may_move
     if answer.code == ResponseCode.PULL_OFFSET_MOVED or is_moved:
         found = f"{answer.following} with code {answer.code}"
-        summary = "a slave moves a consumer"
+        summary = "a slave changes a consumer's next offset"
         yield Violation("READ", summary, field="nextBeginOffset", expected=str(answer.position), found=found)

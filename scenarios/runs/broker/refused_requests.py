@@ -176,5 +176,5 @@ def check_refused(asked: RefusedRequest, code: int, *, disk_may_fail: bool) -> I
     record_tried("STATUS")
     if code not in (*asked.codes, *TRANSIENT) and not (disk_may_fail and code == ResponseCode.SYSTEM_ERROR):
         expected = " or ".join(each.name for each in asked.codes)
-        summary = f"{asked.reason} is answered otherwise"
+        summary = f"{asked.reason} gets a wrong answer"
         yield Violation("STATUS", summary, "", -1, "code", expected, ResponseCode(code).name)

@@ -1,8 +1,8 @@
 """Retry consumer: fails to process messages, and sends each back until a retry succeeds or none is left.
 
-The consumer pulls the queues of users and the retry queues of its group. A message whose request gets no answer is sent
-back again, so it may be stored more than once. By the plan's chance the consumer sends the message to the retry topic
-itself, as RocketMQ's clients do after a failed request, and orderly ones once the maximum of retries is reached.
+The consumer pulls the queues of users and the retry queues of its group. Without an answer it sends the message back
+again, so the message may be stored more than once. By the plan's chance it sends the message to the retry topic itself.
+RocketMQ's clients do so after a failed request, and orderly ones once the maximum of retries is reached.
 Source: RocketMQ DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageConcurrentlyService,
 ConsumeMessageOrderlyService.
 """
@@ -16,7 +16,7 @@ from ....store.formats.host import Host
 from ...claims.machine import DELAYS_MS
 from ...oracle.reader import LogRecord, ReadRecord
 from ...oracle.returned import FIRST_LEVEL, RetrySend, SendBackRequest
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .commands import HEARTBEAT_MS, consumer_heartbeat, retry_send_command, send_back_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -38,7 +38,7 @@ _UNNAMED_CHANCE = 0.2
 class RetryConsumer(BrokerUser):
     """Pulls each of its queues in a task. The positions survive the death of its machine."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, f"retrier-{number}", RETRIES_NET + number)
         retry = self._retry = run.plan.retry
         own = [BrokerQueue(name, RETRY_TOPIC, number) for name in run.accounts for number in range(retry.retry_queues)]

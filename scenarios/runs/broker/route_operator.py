@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .commands import make_request, route_command
 from .routes import BrokerAddress
 
@@ -24,7 +24,7 @@ _LOOKS = 3
 class RouteOperator(BrokerUser):
     """Sends requests to one name server after another. At the end it restores every permission."""
 
-    def __init__(self, run: RunOfUsers, name_servers: Sequence[BrokerAddress]) -> None:
+    def __init__(self, run: UserContext, name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "route operator", ROUTE_OPERATORS_NET)
         self._name_servers = name_servers
         self._closed: dict[tuple[BrokerAddress, str], None] = {}

@@ -7,7 +7,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ...oracle.invariants import live, routes
 from ...oracle.invariants.routes import Presence, RouteBounds
-from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, UserContext
 from .commands import route_command
 from .routes import BrokerAddress
 from .watched_routes import identities_of_route
@@ -21,7 +21,7 @@ class RouteWatcher(BrokerUser):
     """Asks one name server after another for the route of the topic that every broker has."""
 
     def __init__(
-        self, run: RunOfUsers, presences: Callable[[], Mapping[BrokerAddress, Presence]], register_ms: int
+        self, run: UserContext, presences: Callable[[], Mapping[BrokerAddress, Presence]], register_ms: int
     ) -> None:
         """register_ms: the interval of registrations."""
         super().__init__(run, "route-watcher", WATCHERS_NET)

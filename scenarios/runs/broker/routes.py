@@ -54,12 +54,12 @@ class Routes:
         name_servers: Sequence[str],
         hits: Counter[str],
         *,
-        lone: BrokerAddress | None = None,
+        only_broker: BrokerAddress | None = None,
         encode: Encode = encode_frame,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """lone: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`."""
-        self.lone = lone
+        """only_broker: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`."""
+        self.only_broker = only_broker
         self._report = report
         self.on_request: OnRequest | None = None
         """Called with the requests of a broker. A change affects only new connections."""
@@ -73,11 +73,11 @@ class Routes:
         self._writeable: dict[str, list[str]] = {}
         """Topic -> names of the brokers that accept sends to it."""
         self._clients: dict[str, RemotingClient] = {}
-        if lone is not None:
-            self._addresses[lone.broker] = {lone.broker_id: lone.address}
+        if only_broker is not None:
+            self._addresses[only_broker.broker] = {only_broker.broker_id: only_broker.address}
 
     def start(self, topics: Sequence[str]) -> None:
-        if self.lone is None:
+        if self.only_broker is None:
             for topic in topics:
                 self._writeable[topic] = []
             self._world.tasks.spawn("routes", self._poll_routes)
@@ -104,8 +104,8 @@ class Routes:
     # -- choice of a broker ------------------------------------------------------------------------
 
     def broker_to_send_to(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        if self.lone is not None:
-            return self.lone
+        if self.only_broker is not None:
+            return self.only_broker
         if not self._masters(topic):
             self._query_route(topic)
         masters = self._masters(topic)
@@ -122,7 +122,7 @@ class Routes:
     def broker_to_pull_from(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
         """Return the broker to pull from: the suggested broker, else the next slave, else any broker."""
         found = self._choose_broker_to_pull(broker, suggested_id)
-        if found is None and self.lone is None:
+        if found is None and self.only_broker is None:
             self._query_route(topic)
             found = self._choose_broker_to_pull(broker, suggested_id)
         return found

@@ -91,7 +91,7 @@ class BrokerRun(BrokersAndClients):
         else:
             self._wait_for_clients(victim)
         for node in self._used_nodes:
-            if (node is victim or not node.is_alive) and not node.is_put_away:
+            if (node is victim or not node.is_alive) and not node.is_disk_kept:
                 self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
@@ -99,25 +99,25 @@ class BrokerRun(BrokersAndClients):
         stream, given = self._choices.stream("stops"), self._unanswered_count
         left = stream.randint(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._unanswered_count > left:
-            self._look_after(_LOOK_CLOSELY_MS)
+            self._sleep_and_end_slaves(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
         """Wait until producers have finished and a pause has passed, or the victim has died."""
         while victim.is_alive and self._unanswered_text():
-            self._look_after(_LOOK_MS)
+            self._sleep_and_end_slaves(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.randint(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
         while victim.is_alive and self._kernel.now_ns < due_ns:
-            self._look_after(_LOOK_MS)
+            self._sleep_and_end_slaves(_LOOK_MS)
 
-    def _look_after(self, ms: int) -> None:
+    def _sleep_and_end_slaves(self, ms: int) -> None:
         self._director.tasks.sleep(ms)
         for slave, death in self._slave_lives.due_deaths(self._brokers, self._kernel.now_ns):
             slave.set_connection_end_mode(death)
             self._end_broker(slave, death, ends_life=False)
 
     def _boot_broker(self, node: BrokerNode, number: int, life: Life | None) -> None:
-        if not node.is_put_away:  # a disk error killed its machine while other brokers restarted
+        if not node.is_disk_kept:  # a disk error killed its machine while other brokers restarted
             self._end_broker(node, OFF)
         self._slave_lives.prepare_start(node)
         prefix = "" if node.identity.is_first else f"{node.name}/"
@@ -138,8 +138,8 @@ class BrokerRun(BrokersAndClients):
 
     def _end_broker(self, node: BrokerNode, life: Life, *, ends_life: bool = True) -> None:
         """A broker that is already dead counts as crashed. ends_life: whether the plan's life ends, too."""
-        assert not node.is_put_away, f"{node.name} has ended"
-        node.is_put_away = True
+        assert not node.is_disk_kept, f"{node.name} has ended"
+        node.is_disk_kept = True
         machine, disk, endpoint = node.life
         with self._kernel.without_scheduling_points():
             found = list(node.check_life(self._used_nodes[0]))
@@ -188,7 +188,7 @@ class BrokerRun(BrokersAndClients):
                 self._replace_master_by_slave(number)
                 self._await_all_consumed(number + 1)
         for node in self._used_nodes:
-            if not node.is_put_away:
+            if not node.is_disk_kept:
                 self._end_broker(node, HEAL if self._plan.heals and node.is_alive else OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
@@ -211,32 +211,32 @@ class BrokerRun(BrokersAndClients):
                 self._director.tasks.sleep(self._plan.broker_settings.decided_ms)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
-        self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
+        self._await_no_work_left(self._backlog_text, "consumers do not catch up", "delivery", "all queues")
         self._await_no_work_left(self._unfinished_text, "a user does not finish", "users", "all done")
         self._await_idle()
 
     @property
     def _has_complete_slave(self) -> bool:
         """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
-        if self._used_nodes[1].has_expired_behind:
+        if self._used_nodes[1].lacks_expired_data:
             return False
         master, slave = self._used_nodes[0].loaded, self._used_nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
     def _replace_master_by_slave(self, number: int) -> None:
-        lost, heir, *others = self._used_nodes
+        lost, new_master, *others = self._used_nodes
         lost.account.ledger.commits.note_stop()
-        assert heir.copies is not None, "it was a slave"
-        lost.account.ledger.delay_progress = heir.copies.files.delays
+        assert new_master.copies is not None, "the new master was a slave"
+        lost.account.ledger.delay_progress = new_master.copies.files.delays
         lost.life.endpoint.dies_silently = False
         self._end_broker(lost, OFF)
-        self._end_broker(heir, HEAL)
-        heir.take_over([node.identity for node in others])
-        self._brokers = [heir, *others]
+        self._end_broker(new_master, HEAL)
+        new_master.take_over([node.identity for node in others])
+        self._brokers = [new_master, *others]
         for node in others:
             node.set_other_brokers([other.identity for other in self._used_nodes if other is not node])
-        heir.account.hits["slave took over"] += 1
-        self._boot_broker(heir, number + 1, None)
+        new_master.account.hits["slave took over"] += 1
+        self._boot_broker(new_master, number + 1, None)
         for consumer in self._consumers:
             consumer.restart_at_committed()
 
@@ -260,10 +260,10 @@ class BrokerRun(BrokersAndClients):
     def _needs_restart(self, node: BrokerNode) -> bool:
         return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
 
-    def _await_no_work_left(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
-        """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` violates LIVE."""
+    def _await_no_work_left(self, remaining_work: Callable[[], str], summary: str, field: str, expected: str) -> None:
+        """Wait until `remaining_work` returns "". A text that stays the same for `_step_ms_max` violates LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
-        while found := left():
+        while found := remaining_work():
             if found != before:
                 before, since_ns = found, self._kernel.now_ns
             if self._kernel.now_ns > since_ns + step_ns:
@@ -280,21 +280,21 @@ class BrokerRun(BrokersAndClients):
         master, *others = self._used_nodes
         for node in (master, *reversed(others)):
             store, (_, disk, _) = node.store, node.life
-            assert store is not None, "it has been loaded"
+            assert store is not None, "the store is loaded"
             if not node.is_slave:
                 node.settling.await_idle(store, disk, node.cursors, sleep=sleep)
             else:
-                beside, gives_up = (
+                more_cursors, gives_up = (
                     partial(node.slave_cursors, self._used_nodes[0]),
-                    partial(getattr, node, "has_expired_behind"),
+                    partial(getattr, node, "lacks_expired_data"),
                 )
-                node.settling.await_idle(store, disk, beside, sleep=sleep, gives_up=gives_up)
+                node.settling.await_idle(store, disk, more_cursors, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
                 self._run_on_machine(node.life.machine, "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._used_nodes[0]))
 
-    def _undispatched_or_lagging(self) -> str:
+    def _backlog_text(self) -> str:
         stores: dict[str, MessageStore] = {}
         for node in self._used_nodes:
             if node.is_slave:

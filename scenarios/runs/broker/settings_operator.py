@@ -3,7 +3,7 @@
     UPDATE_BROKER_CONFIG  GET_BROKER_CONFIG
 
 A request changes one to three settings. Some requests also have an invalid change, so the broker must refuse them and
-change nothing. Until the broker stops, each later table has each acknowledged change (META). Brokers of runs have no
+change no setting. Until the broker stops, each later table has each acknowledged change (META). Brokers of runs have no
 broker.conf, so they restart with the settings of the plan.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.
 """
@@ -20,7 +20,7 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.operator_tables import BROKER_PERMISSION
 from .answers import PULLED
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .commands import pull_command, route_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -73,7 +73,7 @@ def settings_at_start(plan: Plan) -> dict[str, str]:
 class SettingsOperator(BrokerUser):
     """Sends one request after another to random brokers. At the end it restores the permission of each broker."""
 
-    def __init__(self, run: RunOfUsers, queues: Sequence[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
+    def __init__(self, run: UserContext, queues: Sequence[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "settings operator", SETTINGS_NET)
         self._name_servers = name_servers
         self._queues = queues

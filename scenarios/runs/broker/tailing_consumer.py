@@ -12,7 +12,7 @@ from ....store.broker.requests import ResponseCode
 from ...claims.plan import Plan
 from ...oracle.light_places import LIGHT_PREFIX
 from .answers import PULLED, TimedPull
-from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, UserContext
 from .commands import max_offset_command, pull_command
 from .consumer import RETRY_MS, BrokerQueue
 from .routes import BrokerAddress
@@ -33,7 +33,7 @@ def tailing_group(plan: Plan, number: int) -> str:
 class TailingConsumer(BrokerUser):
     """Pulls one queue. On a new machine, or if the broker lacks the offset, it restarts at the queue's end."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, tailing_group(run.plan, number), TAILING_NET + number)
         self._queue = self.stream.choice(queues, "queue")
         self._account = run.accounts[self._queue.broker]

@@ -20,8 +20,8 @@ class TransactionListener:
 
     def __init__(self, user: BrokerUser) -> None:
         """Start the tasks. A single broker sends check requests over the producer's connection."""
-        broker, tasks = user.routes.lone, user.world.tasks
-        assert broker is not None, "half messages are for a lone broker"
+        broker, tasks = user.routes.only_broker, user.world.tasks
+        assert broker is not None, "only a single broker has half messages"
         self._user = user
         self._account = user.run.accounts[broker.broker]
         self._asked: deque[RemotingCommand] = deque()
@@ -40,7 +40,7 @@ class TransactionListener:
     def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
-        assert transaction is not None, f"asked about {name}, which nobody sent"
+        assert transaction is not None, f"a check request for {name}, which no producer sent"
         commits = transaction.behaviour.commits
         decision = TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK
         transactions.record_decision(transaction, commits=commits, now_ns=self._user.now_ns)

@@ -26,12 +26,12 @@ class CommittedOffsets:
 
     of_copies: list[dict[Place, set[int | None]]] = field(default_factory=list)
     """For each copy in progress, the offsets that a commit may have stored since its begin."""
-    begun: Counter[tuple[Place, int | None]] = field(default_factory=Counter)
+    pending: Counter[tuple[Place, int | None]] = field(default_factory=Counter)
     """Commits that have begun and not returned. A copy that begins meanwhile may see their offsets, or not."""
 
     def begin_copy(self) -> dict[Place, set[int | None]]:
         committed: dict[Place, set[int | None]] = {}
-        for place, offset in self.begun:
+        for place, offset in self.pending:
             committed.setdefault(place, set()).add(offset)
         self.of_copies.append(committed)
         return committed
@@ -43,14 +43,14 @@ class CommittedOffsets:
     def commit(self, place: Place, offset: int | None) -> Iterator[None]:
         for committed in self.of_copies:
             committed.setdefault(place, set()).add(offset)
-        self.begun[place, offset] += 1
+        self.pending[place, offset] += 1
         try:
             yield
         finally:
-            self.begun[place, offset] -= 1
-            assert self.begun[place, offset] >= 0, (place, offset)
-            if not self.begun[place, offset]:
-                del self.begun[place, offset]
+            self.pending[place, offset] -= 1
+            assert self.pending[place, offset] >= 0, (place, offset)
+            if not self.pending[place, offset]:
+                del self.pending[place, offset]
 
 
 class WatchedCopies:
@@ -66,7 +66,7 @@ class WatchedCopies:
         *,
         light_queues: bool = False,
     ) -> None:
-        """commits: those to brokers of the slave's broker name.
+        """commits: the commits to brokers of the slave's name.
 
         find_master: returns the slave's master while it runs. light_queues: whether the brokers have them enabled.
         """
@@ -93,7 +93,7 @@ class WatchedCopies:
 
     def watch_copies(self, broker: Broker) -> None:
         """Check each copy from now on."""
-        assert broker.synchronize is not None, "it is a slave"
+        assert broker.synchronize is not None, "the broker is a slave"
         copy = broker.synchronize.synchronize
 
         def checked_copy() -> None:

@@ -29,7 +29,7 @@ from .commands import waits_for_durability
 from .watched_routes import FindTables, OwnBroker, WatchedRoutes, registered_ms_max
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-_FORESEEN = (RequestRefusedError, StoreError, OSError)
+_DOCUMENTED_ERRORS = (RequestRefusedError, StoreError, OSError)
 
 
 @dataclass(slots=True, eq=False)
@@ -173,12 +173,12 @@ class WatchedRequests:
         """Report an unexpected exception. Refusals and errors of disk and store are expected."""
         try:
             yield
-        except _FORESEEN:
+        except _DOCUMENTED_ERRORS:
             raise
         except Exception as error:
             summary = f"a request with code {request.code} ended in {type(error).__name__}: {error}"
             self._report_in_task(
-                [Violation("STATUS", summary, place_of(error), -1, "answer", "one that was foreseen", "an error")]
+                [Violation("STATUS", summary, place_of(error), -1, "answer", "a documented one", "an error")]
             )
             raise
 

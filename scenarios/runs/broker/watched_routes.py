@@ -126,7 +126,7 @@ class WatchedRoutes:
             self._report(violations)
 
     def _check_registered(self, topic: str, expected: KnownRoutes, asked_ns: int) -> Iterator[Violation]:
-        """Yield a master whose newest registration lacks a change that an operator has made long enough ago."""
+        """Yield a master if its newest registration lacks a change that an operator made long enough ago."""
         if self._registered_ms is None:
             return
         for (name, broker_id), each in self._registrations.lasting_brokers(expected).items():

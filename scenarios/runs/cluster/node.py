@@ -29,7 +29,7 @@ class ClusterNode(Node):
         self.config = config
         self.ha: HAService | None = None
         self.has_ended = True
-        """Whether the end of the last life was recorded, with what it left on the disk."""
+        """Whether the end of the last life and the state of its disk were recorded."""
         self.disk_room: DiskRoom
         """The capacity of the disk. Each boot sets it."""
         self.has_logged_divergence = False
@@ -41,7 +41,7 @@ class ClusterNode(Node):
         return self.host == MASTER
 
     def power_on(self, life: PoweredMachine) -> None:
-        assert self.has_ended, f"{self.name}: its files after the last life are unknown"
+        assert self.has_ended, f"{self.name}: the end of its last life is not recorded"
         super().power_on(life)
         self.has_ended = False
         self.ha = None
@@ -68,12 +68,12 @@ class ClusterNode(Node):
 
     @property
     def service(self) -> HAService:
-        assert self.ha is not None, "it has been started"
+        assert self.ha is not None, "the replication service has been started"
         return self.ha
 
     @property
     def client(self) -> HAClient:
-        assert self.service.client is not None, "it is a slave"
+        assert self.service.client is not None, "the node is a slave"
         return self.service.client
 
 

@@ -37,7 +37,7 @@ from ..execution import HEAL
 from ..machines import OFF, NetworkRun
 from .node import ClusterNode, nodes_of
 from .promotion import put_as_master
-from .witness import ReplicationJudge
+from .replication_judge import ReplicationJudge
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
@@ -60,7 +60,7 @@ class ClusterRun(NetworkRun):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._witness = ReplicationJudge(
+        self._replication = ReplicationJudge(
             self._plan, self._kernel, self._judge, self._ledger, self._disturbances.paused_ns
         )
         self._master, *self._slaves = nodes_of(self._plan, self.simulation)
@@ -127,7 +127,7 @@ class ClusterRun(NetworkRun):
         room, on_answer = self._master.disk_room, None
         stops_in_traffic = life.ending is LifeEnding.STOP_IN_TRAFFIC
         if self._plan.cluster.sync_master:
-            on_answer = partial(self._witness.check_answer, self._master, store)
+            on_answer = partial(self._replication.check_answer, self._master, store)
         try:
             traffic = self._make_users(number, store, disk, room, on_answer)
         except MachineDied:
@@ -158,11 +158,11 @@ class ClusterRun(NetworkRun):
 
         stop_look = self._choices.stream("stops").randint(1, _LOOKS_BEFORE_STOP_MAX, "looks") if stops_in_traffic else 0
         users, starts, looks = self._kernel.spawn(machine, "users", work), 0, 0
-        self._witness.note_readable(store)
+        self._replication.note_readable(store)
         while not users.join(_LOOK_MS):
             looks += 1
             if self._master.is_alive:
-                self._witness.note_readable(store)
+                self._replication.note_readable(store)
             if victim is self._master or (victim.is_alive and looks != stop_look):
                 continue
             starts += 1
@@ -223,7 +223,7 @@ class ClusterRun(NetworkRun):
         heirs = [each for each in self._slaves if self._must_catch_up(each)] if node.is_master else []
         node.service.shutdown()
         if node.is_master:
-            self._witness.check_stopped()
+            self._replication.check_stopped()
         clean = node.loaded.shutdown()
         for slave in heirs:
             if self._is_undisturbed(slave):
@@ -251,7 +251,7 @@ class ClusterRun(NetworkRun):
         if self._links.injected.keys() - {FaultKind.SPLIT_DELIVERY} or not live.is_calm(self._plan):
             return False
         disks = slave.life.disk, self._master.life.disk
-        return not any(allowances.has_any_fault(disk) or self._witness.may_delay(disk) for disk in disks)
+        return not any(allowances.has_any_fault(disk) or self._replication.may_delay(disk) for disk in disks)
 
     def _record_end(self, node: ClusterNode, life: Life) -> None:
         disk, profile = node.life.disk, PROFILES[life.profile]
@@ -264,7 +264,7 @@ class ClusterRun(NetworkRun):
         else:
             if node.store is not None:
                 self._judge.judge_positions_without_retention(node.store, disk)
-            self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
+            self._replication.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
         node.lasting.set_image_after_crash(disk, profile)
         node.has_ended = True
 
@@ -288,9 +288,9 @@ class ClusterRun(NetworkRun):
             node.disk_room.limit_capacity(self._plan.capacity_bytes)
 
     def _start_node(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
-        store = self._load_node(node, machine, disk, self._witness.network_of(node, endpoint))
+        store = self._load_node(node, machine, disk, self._replication.network_of(node, endpoint))
         if node.is_master:
-            self._witness.watch_waits(store)
+            self._replication.watch_waits(store)
             self._progress.start(store)
         self._start_store(store, disk, machine)
         node.replicate(store)
@@ -319,9 +319,9 @@ class ClusterRun(NetworkRun):
             _flip_queue_offset_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
             self._judge.judge_recovery(store, disk)
-            self._witness.master_recovered(store)
+            self._replication.master_recovered(store)
         else:
-            self._witness.slave_recovered(node, store, disk)
+            self._replication.slave_recovered(node, store, disk)
         return store
 
     # -- after all faults --------------------------------------------------------------------------
@@ -354,16 +354,16 @@ class ClusterRun(NetworkRun):
 
     def _follow_first_slave(self) -> None:
         """Make the other slaves follow the first one. A slave's log may differ from the old master's only."""
-        heir, *others = self._slaves
-        if not others or self._plan.retention.deletes_segments:  # the heir may have data that the others never had
+        new_master, *others = self._slaves
+        if not others or self._plan.retention.deletes_segments:  # the first may have data that the others never had
             return
-        self._witness.master_replaced(heir.running[0])
+        self._replication.master_replaced(new_master.running[0])
         for slave in others:
             self._run_on_machine(
-                slave.running[2], "follow", partial(slave.client.update_master_address, heir.ha_address)
+                slave.running[2], "follow", partial(slave.client.update_master_address, new_master.ha_address)
             )
         for slave in others:
-            self._await_settled(slave, heir)
+            self._await_settled(slave, new_master)
 
     def _switch_off_failed(self) -> None:
         """Switch off machines with disk errors, because some errors last until a restart."""
@@ -383,7 +383,7 @@ class ClusterRun(NetworkRun):
             known=lambda: slave.client.state,
         )
         self._judge.judge_services(store, machine, slave.client)
-        self._judge.report(self._witness.check_settled(slave, master))
+        self._judge.report(self._replication.check_settled(slave, master))
 
     def _slave_cursors(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Cursor]:
         store, own = slave.running[0], master.running[0]
@@ -407,7 +407,7 @@ class ClusterRun(NetworkRun):
         slaves = [self._open_alone(slave) for slave in self._slaves]
         if self._choices.stream("promotion").chance(_PROMOTION_CHANCE, "a slave is promoted"):
             self._promote(self._slaves[0], slaves[0])
-        may_lose = self._judge.may_refuse_to_open or self._witness.replicas.lost
+        may_lose = self._judge.may_refuse_to_open or self._replication.replicas.lost
         if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
 

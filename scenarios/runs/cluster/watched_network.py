@@ -12,7 +12,7 @@ class Watch(Protocol):
     def before_receive(self) -> None: ...
 
     def received(self, data: bytes) -> None:
-        """data: what a receive returned; b"" after the end of the peer's stream."""
+        """data: the received bytes; b"" after the end of the peer's stream."""
 
     def sending(self, data: bytes) -> None:
         """Called with each report or frame before the network sends it, possibly in several pieces."""

@@ -26,7 +26,7 @@ NONE: Surprise = (0, 0)
 
 
 class DrawnStream(ReplayedStream):
-    """A stream of choices whose values come from a function."""
+    """A stream of choices with values from a function."""
 
     __slots__ = ("_draw",)
 

@@ -79,7 +79,7 @@ class StoreSession:
 
     def open(self, power_fails_after: int | None = None, moment: str = MOMENTS[0]) -> bool:
         """Switch the machine on and open the store. power_fails_after: `after` of `fail_power`."""
-        assert self._machine is None, "it is running"
+        assert self._machine is None, "the machine is off"
         self.ledger.begin_life()
         disk = self._disk = self._disks.find_disk(f"disk-{self.lives}")
         self._machine = self._kernel.create_machine(f"life-{self.lives}")
@@ -92,18 +92,18 @@ class StoreSession:
 
     def fail_power(self, after: int, moment: str) -> None:
         """Cut the power after `after` file operations: before, during or after the next operation."""
-        assert self._disk is not None, "it is running"
+        assert self._disk is not None, "the machine is on"
         self._disk.crash_at(self._disk.operations + after, moment)
 
     def crash(self) -> None:
-        assert self._machine is not None, "it is running"
+        assert self._machine is not None, "the machine is on"
         self._kernel.kill(self._machine)
         self._end_in_a_crash()
 
     def stop(self) -> bool:
         disk, machine = self._disk, self._machine
-        assert disk is not None, "it is running"
-        assert machine is not None, "it is running"
+        assert disk is not None, "the machine is on"
+        assert machine is not None, "the machine is on"
 
         def stop() -> None:
             store = self._opened_store()
@@ -121,7 +121,7 @@ class StoreSession:
 
     def put(self) -> bool:
         traffic, name = self._traffic, f"m{self.lives - 1}.0.{self._puts}"
-        assert traffic is not None, "it is running"
+        assert traffic is not None, "the machine is on"
         self._puts += 1
         stream = self._choices.stream(f"life-{self.lives - 1}/producer-0").with_subject(name)
         return self._run_step(lambda: traffic.put_one(stream, name))
@@ -131,8 +131,8 @@ class StoreSession:
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
-            assert self._traffic is not None, "it is running"
-            Consumer(*self._traffic.seat, stream, "G0").walk_queue(None, lambda: False)
+            assert self._traffic is not None, "the machine is on"
+            Consumer(*self._traffic.shared_fields, stream, "G0").read_queue(None, lambda: False)
 
         return self._run_step(pull)
 
@@ -147,8 +147,8 @@ class StoreSession:
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
-            assert self._traffic is not None, "it is running"
-            KeySearcher(*self._traffic.seat, life, stream).search_once(max(self._puts, 1))
+            assert self._traffic is not None, "the machine is on"
+            KeySearcher(*self._traffic.shared_fields, life, stream).search_once(max(self._puts, 1))
 
         return self._run_step(query)
 
@@ -157,12 +157,12 @@ class StoreSession:
 
     def flush(self) -> bool:
         disk = self._disk
-        assert disk is not None, "it is running"
+        assert disk is not None, "the machine is on"
         return self._run_step(lambda: self._settling.flush(self._opened_store(), disk))
 
     def catch_up(self) -> bool:
         disk = self._disk
-        assert disk is not None, "it is running"
+        assert disk is not None, "the machine is on"
         return self._run_step(lambda: self._settling.await_visible(self._opened_store(), disk))
 
     # -- one step ----------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class StoreSession:
     def _run_step(self, body: Callable[[], None]) -> bool:
         """Run `body` as a task on the store's machine, and wait. Return whether the machine is still on."""
         machine = self._machine
-        assert machine is not None, "it is running"
+        assert machine is not None, "the machine is on"
         self._steps += 1
 
         def wait() -> None:
@@ -197,7 +197,7 @@ class StoreSession:
     def _end_in_a_crash(self) -> None:
         """Choose a crash image at random, and record which data must survive. A process kill keeps the disk mounted."""
         disk = self._disk
-        assert disk is not None, "it was running"
+        assert disk is not None, "the machine was on"
         disk_model = DISK_MODELS[self._plan.disk]
         profile = PROFILES[self._choices.stream("crash").choice(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
@@ -214,12 +214,12 @@ class StoreSession:
             self._judge.report_and_stop("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
         self._store = store
         self._judge.judge_recovery(store, disk)
-        seat = self._plan, store, disk, self.ledger, self._judge.report
-        self._traffic = Traffic(*seat, self.lives - 1, self._choices.stream)
+        fields = self._plan, store, disk, self.ledger, self._judge.report
+        self._traffic = Traffic(*fields, self.lives - 1, self._choices.stream)
         store.start()
 
     def _opened_store(self) -> MessageStore:
-        assert self._store is not None, "it is running"
+        assert self._store is not None, "the machine is on"
         return self._store
 
     def _look_up(self, put: PutEntry) -> None:

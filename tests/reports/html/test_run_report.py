@@ -13,7 +13,7 @@ from tornlog.reports.cli import reporting
 from tornlog.reports.cli.reporting import FailureLinks, write_timelines
 from tornlog.reports.cli.run_result import RunResults, failures_by_kind_in_turn, run_result
 from tornlog.reports.html.render import render_page
-from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promises
+from tornlog.scenarios.campaigns.causes import Cause, ViolationKind, broken_promises
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -199,7 +199,7 @@ def test_a_version_is_shown_with_its_bugs_and_the_promises_they_broke(failure: F
     tally.violations = 1
     page = Outline(run_page(replace(results, broken=[caused])))
     assert "rocketmq-4.9.8 breaks STATUS in 1 of 2 seeds" in page.text
-    assert "ack-before-flush: without it 2 of 3 hold, alone it breaks 1" in page.text
+    assert "ack-before-flush: 2 of 3 pass without it, 1 fail with it alone" in page.text
     for fact in version.facts:
         assert fact.id in page.text
         assert (fact.left_out or fact.reason) in page.text

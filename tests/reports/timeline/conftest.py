@@ -57,7 +57,7 @@ def came_back() -> RunRecording:
     mutant = "stale-tail-after-truncate"
     ground = narrowed_scenario(mutant_named(mutant))
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(500))
-    return next(run for run in runs if any("came back" in broken.violation.summary for broken in run.broken))
+    return next(run for run in runs if any("reappeared" in broken.violation.summary for broken in run.broken))
 
 
 @pytest.fixture(scope="session")

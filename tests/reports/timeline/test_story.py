@@ -103,7 +103,7 @@ def test_the_story_shows_that_the_message_returned(came_back: RunRecording) -> N
     )
     assert gone < back
     assert story[back][0] == BAD
-    assert story[back + 1] == ("bad", "PREFIX: a record that had been cut came back")
+    assert story[back + 1] == ("bad", "PREFIX: a truncated record reappeared")
 
 
 @pytest.mark.ci

@@ -15,7 +15,7 @@ from tornlog.reports.cli.reporting import FailureLinks
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results.model import On
 from tornlog.reports.results.terminal import print_block
-from tornlog.scenarios.campaigns.blame import ViolationKind
+from tornlog.scenarios.campaigns.causes import ViolationKind
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
@@ -126,12 +126,12 @@ def test_the_report_of_a_version_without_broken_promises_says_so() -> None:
 
 def test_a_broken_promise_without_a_single_cause_is_printed_within_80_columns(failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
-    assert "only several together" in text
+    assert "only several bugs together" in text
     assert f"again {failure.seed}" in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
 
 
 def test_a_promise_that_also_breaks_without_bugs_has_no_cause(failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
-    assert "none: it breaks without them, too" in text
+    assert "none: it also fails without these bugs" in text
     assert "also without these bugs: 1" in text

@@ -61,7 +61,7 @@ def test_a_digest_difference_names_seed_digests_and_first_different_event(
         assert "the runs differ after event 40 [" in text
         assert text.endswith("in one run, nothing more in the other")
     else:
-        assert text.endswith("run again, it was the same: it does not always show")
+        assert text.endswith("no difference in a second run: it is intermittent")
 
 
 def test_only_the_first_digest_differences_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_trace_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(OtherWitness, "other_seed", 0)
     monkeypatch.setattr(module, "record_run", lambda job: 1 / 0)
     found = compare_digests(NAMES[:1], range(1), [OtherWitness("a liar")])
-    assert found.differences[0].where == "run again with a trace, it ends with ZeroDivisionError: division by zero"
+    assert found.differences[0].where == "a second run with a trace ends with ZeroDivisionError: division by zero"
 
 
 def test_a_run_with_a_harness_error_is_reported_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

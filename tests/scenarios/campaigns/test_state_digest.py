@@ -59,17 +59,17 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
     "another answer": lambda ledger: setattr(ledger.puts[1], "status", PutMessageStatus.FLUSH_DISK_TIMEOUT),
     "durability": lambda ledger: setattr(ledger.puts[0], "is_durable", True),
     "a promise": lambda ledger: ledger.promise(ledger.puts[1]),
-    "a loss": lambda ledger: ledger.gone.setdefault("m2", ledger.puts[1]),
-    "what was seen": lambda ledger: ledger.stable.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
+    "a loss": lambda ledger: ledger.lost_puts.setdefault("m2", ledger.puts[1]),
+    "what was seen": lambda ledger: ledger.kept_messages.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
     "a delivery": lambda ledger: ledger.deliveries.append(Delivery(300, {1: 2})),
     "a delivery into damage": lambda ledger: ledger.delivered_into_damage.add("m1"),
-    "what a group has committed": lambda ledger: ledger.commits.furthest.setdefault(("g", "T", 0), 3),
+    "what a group has committed": lambda ledger: ledger.commits.greatest.setdefault(("g", "T", 0), 3),
     "final progress": lambda ledger: setattr(ledger, "progress_is_final", True),
     "what has expired": lambda ledger: setattr(ledger, "expired_to", 2048),
     "a queue's end": lambda ledger: ledger.ended_queues.add(("T", 0)),
     "a decision": ask_for_a_commit,
     "a copy": lambda ledger: ledger.transactions.by_name["m2"].copies.setdefault(600, False),
-    "a hole": lambda ledger: ledger.holes.setdefault(("T", 0), set()).add(3),
+    "a hole": lambda ledger: ledger.missing_offsets.setdefault(("T", 0), set()).add(3),
     "a settlement": lambda ledger: setattr(ledger.transactions.by_name["m2"], "settled_at", 0),
 }
 
@@ -86,11 +86,11 @@ def test_side_file_versions_and_damage_change_the_state_digest() -> None:
     ledger = sample_ledger()
     versions = ledger.group_progress
     found = {ledger_digest(ledger)}
-    versions.begun.append(b"{}")
+    versions.unfinished.append(b"{}")
     found.add(ledger_digest(ledger))
     versions.durable = b"{}"
     found.add(ledger_digest(ledger))
-    versions.kept = b"{ }"
+    versions.backup = b"{ }"
     found.add(ledger_digest(ledger))
     found.add(ledger_digest(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
 

@@ -94,7 +94,7 @@ def test_a_kill_during_the_creation_of_the_root_adds_a_first_life() -> None:
 
 
 def test_plans_of_several_machines_use_the_default_directories() -> None:
-    with pytest.raises(AssertionError, match="directories of several machines"):
+    with pytest.raises(AssertionError, match="only a single store has these"):
         drawn(1, Ranges(directories={"root": ("mq",)}, cluster={"slaves": (1,)}))
 
 

@@ -18,7 +18,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 KINDS = {
     "sync errors": allowances.SYNC_ERRORS,
     "other errors": allowances.OTHER_ERRORS,
-    "wants of space": allowances.WANTS_OF_SPACE,
+    "wants of space": allowances.OUT_OF_SPACE,
     "delays": allowances.DELAYS,
 }
 
@@ -55,7 +55,7 @@ def test_a_disk_without_faults_excuses_no_violation(disk: Disk) -> None:
     [
         *((kind, (2, 2, 0, 0)) for kind in allowances.SYNC_ERRORS),
         *((kind, (0, 2, 0, 0)) for kind in allowances.OTHER_ERRORS),
-        *((kind, (0, 0, 2, 0)) for kind in allowances.WANTS_OF_SPACE),
+        *((kind, (0, 0, 2, 0)) for kind in allowances.OUT_OF_SPACE),
         *((kind, (0, 0, 0, 2)) for kind in allowances.DELAYS),
         *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
     ],

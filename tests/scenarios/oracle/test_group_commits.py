@@ -164,19 +164,19 @@ def test_after_a_start_the_loaded_group_offsets_are_the_known_ones() -> None:
     group = Group()
     group.commit(7)
     group.crash()
-    group.note_found({GROUP: 3})
-    assert (group.at, group.furthest) == ({GROUP: 3}, {GROUP: 3})
+    group.note_loaded_offsets({GROUP: 3})
+    assert (group.at, group.greatest) == ({GROUP: 3}, {GROUP: 3})
     assert group.found(2) == [("REDEL", "3")]
     assert group.found(7) == [("META", "<= 3")]
-    group.note_found({GROUP: -1})
-    assert (group.at, group.furthest) == ({}, {GROUP: 0})
+    group.note_loaded_offsets({GROUP: -1})
+    assert (group.at, group.greatest) == ({}, {GROUP: 0})
 
 
 def test_after_a_corrupt_offset_file_a_group_may_have_any_earlier_offset() -> None:
     group = Group()
     group.commit(7)
     group.crash()
-    group.note_found({GROUP: 3})
+    group.note_loaded_offsets({GROUP: 3})
     group.stop()
     group.lose_newest_file()
     assert not group.found(0)
@@ -188,4 +188,4 @@ def test_a_group_remembers_its_last_and_its_greatest_commit() -> None:
     group = Group()
     for offset in (3, 7, 5):
         group.commit(offset)
-    assert (group.at, group.furthest) == ({GROUP: 5}, {GROUP: 7})
+    assert (group.at, group.greatest) == ({GROUP: 5}, {GROUP: 7})

@@ -147,13 +147,13 @@ def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger) -
     guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, "flushed")), durable=True)
     assert list(ledger.promised) == ["flushed"]
-    assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
+    assert sorted(ledger.lost_puts) == ["did not wait", "in flight", "refused", "timed out", "waited"]
 
     back = recovered_store(puts_named(ledger, "flushed", "timed out"))
     violations = list(prefix.check_log_prefix(Evidence(ledger, back)))
     assert [(violation.field, violation.found) for violation in violations] == [("resurrected record", "timed out")]
     guarantees.note_recovery(ledger, back, durable=True)
-    assert "timed out" in ledger.gone
+    assert "timed out" in ledger.lost_puts
 
 
 def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger) -> None:
@@ -165,7 +165,7 @@ def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger)
     assert "in flight" not in ledger.promised
 
     assert waiting.physical_offset is None, "the new life may store another record at 800, and this put elsewhere"
-    assert "in flight" not in ledger.gone
+    assert "in flight" not in ledger.lost_puts
 
 
 def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger) -> None:
@@ -177,46 +177,46 @@ def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledge
 
 
 def test_under_sync_flush_consumed_messages_survive_any_crash(ledger: Ledger) -> None:
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
-    seen = list(ledger.seen)
+    ledger.consumed = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
+    seen = list(ledger.consumed)
     guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
-    assert ledger.stable == seen
+    assert ledger.kept_messages == seen
 
 
 def test_under_async_flush_only_durable_consumed_messages_survive_a_power_cut(ledger: Ledger) -> None:
     plan = replace(QUIET_PLAN, sync_flush=False)
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
+    ledger.consumed = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
-    assert [seen.put.name for seen in ledger.stable] == ["flushed"]
+    assert [seen.put.name for seen in ledger.kept_messages] == ["flushed"]
 
 
 def test_under_async_flush_consumed_messages_survive_a_kill_but_not_a_power_cut_after_it(ledger: Ledger) -> None:
     plan = replace(QUIET_PLAN, sync_flush=False)
-    ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
+    ledger.consumed = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
-    assert [seen.put.name for seen in ledger.stable] == STORED
+    assert [seen.put.name for seen in ledger.kept_messages] == STORED
     ledger.begin_life()
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
-    assert ledger.stable == []
+    assert ledger.kept_messages == []
 
 
 def test_a_consumed_copy_survives_a_power_cut_only_if_the_copy_is_durable(ledger: Ledger) -> None:
     plan = replace(QUIET_PLAN, sync_flush=False)
     (put,) = puts_named(ledger, "flushed")
-    ledger.seen = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
+    ledger.consumed = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
-    assert [seen.copy_end for seen in ledger.stable] == [200]
+    assert [seen.copy_end for seen in ledger.kept_messages] == [200]
 
 
 def test_a_consumed_copy_made_durable_by_a_stop_or_a_recovery_survives(ledger: Ledger) -> None:
     plan = replace(QUIET_PLAN, sync_flush=False)
     (put,) = puts_named(ledger, "flushed")
     for end in (guarantees.note_stop, lambda ledger: kill_and_recover(ledger, plan, put)):
-        ledger.stable, ledger.seen = [], [ConsumedMessage("T", 0, 0, put, 900)]
+        ledger.kept_messages, ledger.consumed = [], [ConsumedMessage("T", 0, 0, put, 900)]
         end(ledger)
         ledger.begin_life()
         guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=0)
-        assert [seen.copy_end for seen in ledger.stable] == [900]
+        assert [seen.copy_end for seen in ledger.kept_messages] == [900]
 
 
 def kill_and_recover(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
@@ -227,13 +227,13 @@ def kill_and_recover(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
 def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(ledger: Ledger) -> None:
     (put,) = puts_named(ledger, "flushed")
     ledger.promise(put)
-    ledger.stable = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))]
+    ledger.kept_messages = [ConsumedMessage("T", 0, number, put, end) for number, end in enumerate((500, 501))]
     guarantees.note_damage(ledger, 500)
-    assert [seen.copy_end for seen in ledger.stable] == [500]
+    assert [seen.copy_end for seen in ledger.kept_messages] == [500]
 
     for number in range(3):
         delayed = make_put(f"delayed {number}")
-        delayed.detour, delayed.queue_offset = WaitingPlace(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
+        delayed.waiting_place, delayed.queue_offset = WaitingPlace(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
         ledger.record_request(delayed)
     guarantees.note_damaged_copies(ledger, {1: 9, 2: 2})
     assert ledger.delivered_into_damage == {"delayed 0", "delayed 1"}
@@ -243,13 +243,13 @@ def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(
 def test_with_a_transient_pool_committed_and_consumed_puts_survive_a_process_kill(ledger: Ledger, profile: str) -> None:
     plan = QUIET_PLAN.replace(sync_flush=False, memory={"transient_pool": True})
     flushed, waited, *_ = ledger.puts
-    ledger.seen = [ConsumedMessage("T", 0, 0, flushed)]
+    ledger.consumed = [ConsumedMessage("T", 0, 0, flushed)]
     committed_where = (waited.physical_offset or 0) + waited.record_bytes
     guarantees.note_crash(ledger, plan, PROFILES[profile], 0, committed_where - 1)
     assert list(ledger.promised) == ["flushed"]
     guarantees.note_crash(ledger, plan, PROFILES[profile], 0, committed_where)
     assert list(ledger.promised) == ["flushed", "waited"]
-    assert {seen.put.name for seen in ledger.stable} == {"flushed"}
+    assert {seen.put.name for seen in ledger.kept_messages} == {"flushed"}
 
 
 def test_with_a_transient_pool_only_flushed_puts_survive_a_power_cut(ledger: Ledger) -> None:

@@ -40,7 +40,7 @@ def test_a_new_life_drops_seen_messages_but_keeps_puts() -> None:
     ledger.begin_life()
     first = make_put("first")
     ledger.record_request(first)
-    ledger.seen.append(ConsumedMessage("T", 0, 0, first))
+    ledger.consumed.append(ConsumedMessage("T", 0, 0, first))
     ledger.pulls.append(Pull("T", 0, None))
     assert ledger.puts_of_this_life() == [first]
 
@@ -49,7 +49,7 @@ def test_a_new_life_drops_seen_messages_but_keeps_puts() -> None:
     ledger.record_request(second)
     assert ledger.puts == [first, second]
     assert ledger.puts_of_this_life() == [second]
-    assert ledger.seen == []
+    assert ledger.consumed == []
     assert ledger.pulls == []
     assert ledger.by_properties == {first.properties: first, second.properties: second}
 

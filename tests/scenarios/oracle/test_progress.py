@@ -142,7 +142,7 @@ def test_an_offset_manager_that_does_not_clamp_breaks_meta(monkeypatch: pytest.M
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"
-    assert summary.endswith("in T0/0 is not brought into its queue")
+    assert summary.endswith("in T0/0 is not limited to its queue")
 
 
 def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
@@ -157,7 +157,7 @@ def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"
-    assert summary.endswith("in T0/0 is ahead of what was committed")
+    assert summary.endswith("in T0/0 is after every committed offset")
 
 
 def test_an_offset_manager_that_does_not_persist_at_a_stop_breaks_redel(
@@ -173,7 +173,7 @@ def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
     monkeypatch.setattr(ConsumerOffsetManager, "run_once", lambda self: self.signal.wait(1000) or None)
     (violation,) = execute(plan).violations
 
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not come to its end")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not reach its target")
     assert violation.file.endswith("consumerOffset.json")
 
 
@@ -183,7 +183,7 @@ def test_delivery_progress_that_is_persisted_only_at_a_stop_breaks_quiet(
     monkeypatch.setattr(ScheduleMessageService, "_persist_if_due", lambda self: 1000)
     (violation,) = execute(delayed_plan).violations
 
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of delivery does not come to its end")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of delivery does not reach its target")
     assert violation.file.endswith("delayOffset.json")
 
 
@@ -224,4 +224,4 @@ def test_an_offset_manager_that_never_persists_breaks_quiet_without_a_stop(
     crash = Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3)
     (violation,) = execute(replace(plan, lives=(crash,))).violations
 
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not come to its end")
+    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not reach its target")

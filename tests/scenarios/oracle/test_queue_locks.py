@@ -38,7 +38,7 @@ def test_a_lock_whose_holder_is_gone_is_granted_after_its_expiry() -> None:
     assert answer(locks, "a", 0, granted=True) == []
     assert answer(locks, "b", expiry_s, granted=False) == []  # the broker may have granted it at second 1
     (found,) = answer(locks, "b", expiry_s + 2, granted=False)
-    assert "which nobody can hold" in found.summary
+    assert "which no client can hold" in found.summary
     assert answer(locks, "b", expiry_s + 4, granted=True) == []
 
 

@@ -106,7 +106,7 @@ def test_the_removal_of_an_unexpired_segment_is_a_violation(monkeypatch: pytest.
         shop.age(1)
         shop.clean()
 
-    assert watched(body).reported == ["a segment goes that nobody asked for"]
+    assert watched(body).reported == ["a segment is removed without a reason"]
 
 
 def test_a_full_disk_at_the_start_of_a_pass_permits_removals() -> None:
@@ -136,7 +136,7 @@ def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(i
         shop.store.log.remove_first()
 
     shop = watched(body)
-    assert shop.reported == ([] if is_paused else ["a segment goes that nobody asked for"])
+    assert shop.reported == ([] if is_paused else ["a segment is removed without a reason"])
 
 
 @pytest.mark.parametrize("has_stray_file", [False, True])
@@ -164,7 +164,7 @@ def test_a_run_stops_at_the_first_wrong_removal(monkeypatch: pytest.MonkeyPatch)
     )
     outcomes = [execute(plan, str(seed)) for seed in range(5)]
     found = {violation.summary for outcome in outcomes for violation in outcome.violations}
-    assert found == {"a segment goes that nobody asked for"}
+    assert found == {"a segment is removed without a reason"}
 
 
 def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,4 +174,4 @@ def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(monkeyp
     )
     outcomes = [execute(plan, str(seed)) for seed in range(8)]
     found = {violation.summary for outcome in outcomes for violation in outcome.violations}
-    assert found == {"a queue leads to what was removed"}
+    assert found == {"a queue begins with a removed message"}

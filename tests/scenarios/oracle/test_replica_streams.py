@@ -155,6 +155,6 @@ def test_puts_wait_for_exactly_the_connected_slaves(
 ) -> None:
     end = master_end()
     end.peer, end.closed_ns = "10.0.0.2:40000", 400 * MS if is_closed else None
-    end.heard_ns -= silent_ms * MS
+    end.last_receive_ns -= silent_ms * MS
     counted = [end.peer] if is_counted else []
     assert fields(rep.check_counted_slaves(counted, [end], at_ms * MS, lambda _: 10 * MS)) == expected

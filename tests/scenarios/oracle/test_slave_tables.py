@@ -75,9 +75,9 @@ def test_a_copied_table_must_be_in_its_file() -> None:
     ):
         kept, versions.durable = versions.durable, older
         assert len(list(files.check_written("slave", found, WINDOW))) == 1
-        versions.begun.append(b"a write that has not returned")
+        versions.unfinished.append(b"a write that has not returned")
         assert list(files.check_written("slave", found, WINDOW)) == []
-        versions.begun.clear()
+        versions.unfinished.clear()
         versions.durable = kept
 
 

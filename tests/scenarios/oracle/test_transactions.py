@@ -104,7 +104,7 @@ def test_records_of_a_log_are_grouped_by_transaction(committed: History) -> None
     assert [len(found) for found in (waited.put_back, waited.ops, waited.copies)] == [1, 2, 1]
     assert (waited.decided, waited.is_decided, waited.is_settled) == ({0, 2}, True, True)
     assert (hasty.is_decided, hasty.is_settled) == (False, False)
-    assert log.strays == []
+    assert log.unexplained == []
 
 
 def test_an_op_message_settles_a_put_back_half_message_only_if_it_names_the_newest_copy(history: History) -> None:

@@ -51,7 +51,7 @@ class Waiting:
         """Wait until no expired segment is left. ask: requests a deletion."""
         self._store.execute_delete_files_manually = ask
         self._store.config = SimpleNamespace(clean_resource_interval_ms=10_000)
-        self._judge.uncleaned_violations = lambda store, disk: uncleaned()
+        self._judge.leftover_violations = lambda store, disk: uncleaned()
         self._judge.judge_answers_about_removed = lambda store: None
         disk = SimpleNamespace(injected=Counter(), is_stopped=False, has_transient_faults=False)
         self._settling.await_retention(self._store, disk)

@@ -108,7 +108,7 @@ def put_at(ledger: Ledger, name: str, physical_offset: int) -> PutEntry:
     put = PutEntry(name, "T", 0, "", b"", name.encode(), True, 0, physical_offset=physical_offset)
     ledger.record_request(put)
     ledger.promise(put)
-    ledger.stable.append(ConsumedMessage("T", 0, 0, put))
+    ledger.kept_messages.append(ConsumedMessage("T", 0, 0, put))
     return put
 
 
@@ -120,7 +120,7 @@ def test_damage_ends_the_promises_for_its_record_and_all_later_ones() -> None:
     guarantees.note_damage(ledger, before.record_bytes + 10)
 
     assert list(ledger.promised) == ["before"]
-    assert [seen.put.name for seen in ledger.stable] == ["before"]
+    assert [seen.put.name for seen in ledger.kept_messages] == ["before"]
 
 
 def test_damage_directly_after_a_record_does_not_affect_it() -> None:
@@ -230,7 +230,7 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_viola
 
     for wrong, summary in (
         (pad, "a segment of a wrong size was accepted"),
-        (change, "a start that was refused changed the log"),
+        (change, "a refused start changed the log"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(SegmentQueue, "load", wrong)

@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.workload.damage import damage_record, flip_queue_offset, without_queues
-from tornlog.scenarios.workload.mishaps import SKIPPED_NUMBERS, skip_numbers
+from tornlog.scenarios.workload.store_faults import SKIPPED_NUMBERS, skip_numbers
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -199,7 +199,7 @@ def test_queues_continue_after_skipped_offsets_which_the_ledger_records() -> Non
     written = set()
     for seed in range(20):
         ledger, skipping, end, number = run_with_skipped_offsets(image, store.config, str(seed))
-        assert ledger.holes == ({("T", 0): set(range(4, number))} if skipping else {})
+        assert ledger.missing_offsets == ({("T", 0): set(range(4, number))} if skipping else {})
         assert skipping == (number > 4)
         assert end in (4, number)
         written.add((skipping, end > 4))

@@ -99,9 +99,9 @@ def test_consumers_receive_the_copies_of_delayed_messages(delayed_plan: Plan) ->
         plan = draw_plan(choices.stream("plan"), ranges.replace(messages={"batch_chance": (0.0,)}))
         run = Run(plan, simulation_of(plan, choices))
         assert run.execute().violations == []
-        assert all(one.copy_end is not None for one in run._ledger.stable)
-        assert all(one.is_durable for one in run._ledger.stable)
-        copies += len(run._ledger.stable)
+        assert all(one.copy_end is not None for one in run._ledger.kept_messages)
+        assert all(one.is_durable for one in run._ledger.kept_messages)
+        copies += len(run._ledger.kept_messages)
     assert copies > 0
 
 

@@ -78,7 +78,7 @@ def bench() -> Callable[..., Bench]:
 
 def persisted(bench: Bench, content: bytes, kept: bytes | None) -> Image:
     """Return an image with persisted progress. kept: the version in the backup, or None."""
-    bench.groups.durable, bench.groups.kept = content, kept
+    bench.groups.durable, bench.groups.backup = content, kept
     bench.ledger.progress_is_final = True
     return Image({**bench.image.files, PATH: FileImage(content, 7)}, bench.image.directories)
 
@@ -94,7 +94,7 @@ def test_damaged_progress_loses_its_first_sector_and_the_previous_version_must_b
     lost = min(size_bytes, 512)
     assert found.files == {**image.files, PATH: FileImage(bytes(lost) + b"x" * (size_bytes - lost), 7)}
     assert found.directories == image.directories
-    assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
+    assert (rig.groups.durable, rig.groups.backup) == (b"before", None)
     assert not rig.ledger.progress_is_final
     assert rig.offline_faults.injected == {FaultKind.ZEROED_SECTOR: 1}
 
@@ -105,10 +105,10 @@ def test_progress_without_a_required_backup_is_not_damaged(
 ) -> None:
     rig = bench()
     image = persisted(rig, b"x" * 20, kept)
-    rig.groups.begun = begun
+    rig.groups.unfinished = begun
 
     assert rig.stopped("stop and damaged progress", image) is image
-    assert (rig.groups.durable, rig.groups.kept) == (b"x" * 20, kept)
+    assert (rig.groups.durable, rig.groups.backup) == (b"x" * 20, kept)
     assert rig.ledger.progress_is_final
     assert rig.offline_faults.injected == {}
 
@@ -186,10 +186,10 @@ def test_a_removed_segment_is_between_two_others_and_earlier_ones_expire(bench: 
             assert after.mtime_ms < before.mtime_ms - 72 * 3_600_000
         assert all(found.files[path] == rig.image.files[path] for path in paths[number + 1 :])
         gone = {name for name, offset in offsets.items() if (offset or 0) // SEGMENT_BYTES == number}
-        assert rig.ledger.gone.keys() == gone
+        assert rig.ledger.lost_puts.keys() == gone
         assert rig.ledger.promised.keys() == offsets.keys() - gone
         assert rig.ledger.known_damage.missing == [(number * SEGMENT_BYTES, (number + 1) * SEGMENT_BYTES)]
-        assert rig.ledger.holes == {("T", 0): set(range(3 * number, 3 * number + 3))}
+        assert rig.ledger.missing_offsets == {("T", 0): set(range(3 * number, 3 * number + 3))}
         assert rig.offline_faults.injected == {"missing segment": 1}
     assert lost == {1, 2}
 
@@ -336,5 +336,5 @@ def test_a_changed_foreign_file_is_a_violation_unless_the_disk_damaged_it(
     if struck:
         rig.offline_faults.note_damage(DamagedRange(path, 0, 8, FaultKind.MISDIRECTED_WRITE) for path in strays)
 
-    with nullcontext() if struck else pytest.raises(StopOnViolation, match="is not the store's"):
+    with nullcontext() if struck else pytest.raises(StopOnViolation, match="a foreign file has changed"):
         rig.stopped("stop", Image({**files, **dict.fromkeys(strays, FileImage(b"changed", 7))}, image.directories))

@@ -82,12 +82,12 @@ def test_a_retention_operator_ignores_an_already_removed_segment(monkeypatch: py
 def test_a_stopped_retention_operator_requests_no_more_deletions() -> None:
     pauses: list[int | None] = []
 
-    def called_off(pause_ms: int | None) -> bool:
+    def stopped_within(pause_ms: int | None) -> bool:
         pauses.append(pause_ms)
         return True
 
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
-        retention_operator(store, stream, called_off)()
+        retention_operator(store, stream, stopped_within)()
         store.world.tasks.sleep(60_000)
         return store.log.min_offset
 

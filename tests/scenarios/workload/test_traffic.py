@@ -91,7 +91,7 @@ def test_clients_do_some_of_everything_that_the_plan_allows(busy_plan: Plan) -> 
     assert {put.topic for put in puts} == {"T0", "T1", *ILLEGAL_TOPICS, LONGEST_TOPIC}
     assert {put.queue_id for put in puts} == {0, 1}
     assert {put.tags for put in puts} > set(TAGS)  # some messages have odd tags
-    assert len({put.given for put in puts}) > 5
+    assert len({put.content for put in puts}) > 5
     assert {put.wait for put in puts} == {True, False}
     assert {put.name.count(".") for put in puts} == {2, 3}, "alone and in batches"
     assert {put.status for put in puts} == {PutMessageStatus.PUT_OK, PutMessageStatus.MESSAGE_ILLEGAL}

@@ -79,7 +79,7 @@ def test_the_ledger_predicts_the_record_length_of_half_messages(
 
     monkeypatch.setattr(TransactionalMessageService, "prepare", measured)
     execute(transaction_plan.replace(messages={"no_wait_chance": 0.5}))
-    halves = [put for put in asked if put.detour == WaitingPlace((HALF_TOPIC, 0))]
+    halves = [put for put in asked if put.waiting_place == WaitingPlace((HALF_TOPIC, 0))]
     assert {put.wait for put in halves} == {True, False}
     assert {put.properties.decode(): put.record_bytes for put in halves} == sizes
 
@@ -130,7 +130,7 @@ def test_transactions_that_are_never_checked_are_reported_at_the_end(
     monkeypatch.setattr(TransactionalMessageCheckService, "check_half_messages", lambda self: None)
     violations = execute(transaction_plan).violations
     assert violations
-    assert all("nobody asks about it" in violation.summary for violation in violations)
+    assert all("stays undecided" in violation.summary for violation in violations)
 
 
 def test_a_decided_transaction_is_not_decided_again_in_a_later_life(

@@ -62,7 +62,7 @@ def test_a_walk_names_its_start_and_the_first_wrong_message() -> None:
     violation = failure_of("hole-hides-segment").violations[0]
 
     assert violation.invariant == "READ"
-    assert "the walk began at queue offset " in violation.detail
+    assert "the consumer began at queue offset " in violation.detail
     assert (violation.offset // 20 > 0, violation.expected.count(",") <= 2) == (True, True)
 
 

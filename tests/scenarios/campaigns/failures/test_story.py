@@ -29,7 +29,7 @@ def test_the_story_has_events_on_the_bytes_of_the_violation() -> None:
     wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
     other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
     story = story_of(
-        with_other_events(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG
+        with_other_events(wrote, other), [Violation("PREFIX", "a record that no producer put", LOG, 150)], CONFIG
     )
 
     assert len(story) <= STORY_LINES

@@ -43,7 +43,7 @@ CHECKS_OF_LOST_RECORDS = (
 
 def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
-    evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
+    evidence.ledger.kept_messages = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire_records(evidence, 2)
     for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
@@ -85,7 +85,7 @@ def test_a_queue_that_hides_a_record_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence)
     evidence.store.queues["T0", 0].min_offset = 2
     (violation,) = clean.check_log_start(evidence)
-    assert violation.summary == "a queue begins behind a record that is there"
+    assert violation.summary == "a queue begins after a record that still exists"
     assert (violation.expected, violation.found) == ("<= 1", "2")
 
 
@@ -93,13 +93,13 @@ def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_a_violati
     begins = expire_records(evidence, 2)
     evidence.store.queues["T0", 0].min_offset = 1
     (violation,) = clean.check_log_start(evidence)
-    assert violation.summary == "a queue leads to what was removed"
+    assert violation.summary == "a queue begins with a removed message"
     assert violation.expected == f">= {begins}"
 
 
 def test_only_removed_messages_may_be_missing(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
-    evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
+    evidence.ledger.kept_messages = [ConsumedMessage("T0", 0, 1, m1)]
     expire_records(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
     assert [violation.expected for violation in dur.check_durable_puts(evidence)] == ["m1"]
@@ -108,7 +108,7 @@ def test_only_removed_messages_may_be_missing(evidence: Evidence) -> None:
 
 def test_a_truncated_record_after_the_removed_segments_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[1].record.physical_offset
-    evidence.ledger.gone = {put.name: put for put in evidence.ledger.puts}
+    evidence.ledger.lost_puts = {put.name: put for put in evidence.ledger.puts}
     assert [violation.found for violation in prefix.check_log_prefix(evidence)] == ["m1", "m2"]
 
 
@@ -136,13 +136,13 @@ def test_a_consumer_may_or_may_not_have_received_expired_messages(evidence: Evid
     puts = evidence.ledger.puts
     expire_records(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
-    assert list(consumers.check_queue_walks(evidence.ledger, evidence.store)) == []
+    assert list(consumers.check_queue_reads(evidence.ledger, evidence.store)) == []
 
 
 def test_a_consumer_that_missed_an_existing_message_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
-    assert [found.expected for found in consumers.check_queue_walks(evidence.ledger, evidence.store)] == ["m2"]
+    assert [found.expected for found in consumers.check_queue_reads(evidence.ledger, evidence.store)] == ["m2"]
 
 
 # -- removals --------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def summaries_of(violations: object) -> list[str]:
     ("base_offset", "asked", "found"),
     [
         (0, True, []),
-        (0, False, ["a segment goes that nobody asked for"]),
+        (0, False, ["a segment is removed without a reason"]),
         (2048, True, ["a segment is removed before an older one"]),
     ],
 )
@@ -182,9 +182,9 @@ def test_removing_the_last_undurable_undispatched_segment_is_three_violations(st
     put_messages(store, 1)
     store.log.segments[0].file.store(1000, b"not synced")
     assert summaries_of(clean.check_removal(store, disk, 0, asked=True)) == [
-        "the last segment goes",
-        "a segment goes before it is durable",
-        "a segment goes before it is dispatched",
+        "the last segment is removed",
+        "a segment is removed before it is durable",
+        "a segment is removed before it is dispatched",
     ]
 
 
@@ -192,7 +192,7 @@ def test_the_removal_of_a_queue_file_with_an_existing_record_is_a_violation(stor
     put_messages(store)
     (queue,) = store.queues.all_queues()
     assert summaries_of(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
-        "a queue's file goes that leads to a record"
+        "a queue file that points at an existing record is removed"
     ]
 
 
@@ -238,7 +238,7 @@ def test_the_last_file_of_the_half_message_queue_must_not_be_removed(store: Mess
         summaries_of(clean.check_queue_removal(store, disk, path, following))
         for path in paths
         for following in (store.log.segments[-2].file.path, None)
-    ] == [[], ["a queue goes that others know by its numbers"]]
+    ] == [[], ["a queue is removed although files contain its offsets"]]
 
 
 def test_a_longer_log_may_take_more_retention_passes(store: MessageStore) -> None:
@@ -280,7 +280,7 @@ def test_a_queue_that_begins_with_removed_messages_is_a_violation(store: Message
     remove_first_segments(store)
     (queue,) = store.queues.all_queues()
     queue.min_logic_offset = 0
-    assert summaries_of(clean.check_queues(store)) == ["a queue leads to what was removed"]
+    assert summaries_of(clean.check_queues(store)) == ["a queue begins with a removed message"]
 
 
 def violations_if_log_begins_at(store: MessageStore, position: int) -> list[str]:
@@ -296,7 +296,7 @@ def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_remove
     put_messages(
         store, 30
     )  # three per segment: the first queue file covers four segments, the next one begins in the fourth
-    stays = "a queue's file stays that leads to nothing any more"
+    stays = "a queue file that points only at removed messages stays"
     assert [violations_if_log_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
 
 
@@ -322,7 +322,7 @@ def test_an_index_file_must_be_removed_once_it_and_the_next_one_have_only_remove
     behind = [sum(base <= file.end_physical_offset for base in segments) for file in (first, second)]
     assert behind[0] < behind[1]
     counts = (behind[0], behind[1] - 1, behind[1])
-    stays = "an index file stays that leads to nothing any more"
+    stays = "an index file that points only at removed messages stays"
     assert [violations_if_log_begins_at(store, gone).count(stays) for gone in counts] == [0, 0, 1]
 
 
@@ -342,7 +342,7 @@ def test_wrong_answers_about_removed_messages_are_violations(
     found = QueryMessageResult(physical_offsets=[0])
     monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
     first, *others = summaries_of(clean.check_answers(store, ledger_of_messages(store, 4)))
-    assert first == "a pull of what was removed is not turned to what is there"
+    assert first == "a pull of removed messages does not lead to the first message"
     assert set(others) == {
-        f"k{number} was removed and {how}" for number in range(4) for how in ("can be looked up", "is found by its key")
+        f"k{number} was removed but is found by its {how}" for number in range(4) for how in ("log offset", "key")
     }

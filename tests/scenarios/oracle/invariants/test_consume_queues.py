@@ -13,7 +13,7 @@ from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.message import TRANSACTION_PREPARED
 
-UNREACHABLE = "a record that its queue does not lead to"
+UNREACHABLE = "a record without an entry in its queue"
 Entries = list[tuple[int, int, int]]
 
 
@@ -41,7 +41,7 @@ def test_a_record_without_an_entry_is_a_violation_at_its_queue_offset(evidence: 
     ("change", "found"),
     [
         (lambda entries: entries.reverse(), [UNREACHABLE] * 2),
-        (lambda entries: entries.append(entries[2]), ["a record that its queue leads to more than once"]),
+        (lambda entries: entries.append(entries[2]), ["a record with several entries in its queue"]),
     ],
 )
 def test_a_wrong_or_repeated_entry_is_a_violation(
@@ -103,12 +103,12 @@ def test_an_entry_for_a_record_of_another_queue_is_a_violation(evidence: Evidenc
 def test_a_rebuilt_entry_for_a_damaged_record_is_a_violation_but_a_kept_one_is_not(evidence: Evidence) -> None:
     put = evidence.ledger.puts[1]
     flaw = DamagedBytes((put.physical_offset or 0) + 90, b"a", b"b", put)
-    note_unreadable(evidence.ledger, flaw, unfit=False)
+    note_unreadable(evidence.ledger, flaw, must_lack_entry=False)
     assert list(check_cq_valid(evidence)) == []
 
-    note_unreadable(evidence.ledger, flaw, unfit=True)
+    note_unreadable(evidence.ledger, flaw, must_lack_entry=True)
     (violation,) = check_cq_valid(evidence)
-    assert (violation.summary, violation.offset) == ("an entry that was made for a damaged record", 20)
+    assert (violation.summary, violation.offset) == ("an entry that was rebuilt for a damaged record", 20)
 
 
 def test_the_tag_code_of_a_delayed_message_must_be_its_due_time_and_that_of_its_copy_the_real_one(
@@ -163,7 +163,7 @@ def test_a_record_without_an_offset_in_a_named_light_queue_is_a_violation(
 ) -> None:
     evidence.ledger.puts[1].light_names = ("%LMQ%a", "%LMQ%b")
 
-    assert missing_entry_summaries(evidence) == ["a record without a place in a light queue that it names"]
+    assert missing_entry_summaries(evidence) == ["a record without an offset in a light queue that it names"]
 
 
 # -- QOFF ------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_a_queue_offset_must_be_the_answered_one_unless_a_torn_sector_may_have_c
 
     summaries = [violation.summary for violation in check_queue_offsets(evidence)]
 
-    assert summaries == ["m1 has another queue offset than its producer was answered"] * count
+    assert summaries == ["m1 has another queue offset than its answer"] * count
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,7 @@ def test_every_lost_put_is_a_violation(evidence: Evidence) -> None:
 def test_a_promised_put_with_another_body_is_a_violation(evidence: Evidence) -> None:
     evidence.store.records[1].body = b"another body"
 
-    assert [violation.summary for violation in dur.check_durable_puts(evidence)] == [
-        "m1 was promised and is not what was put"
-    ]
+    assert [violation.summary for violation in dur.check_durable_puts(evidence)] == ["m1 was promised and has changed"]
 
 
 def test_a_put_lost_with_the_first_segments_of_the_log_is_a_violation(evidence: Evidence) -> None:

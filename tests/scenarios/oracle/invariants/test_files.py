@@ -26,11 +26,11 @@ def summaries_after_stop(store: MessageStore, disk: Disk, change: Callable[[Mess
         (lambda store: None, []),
         (
             lambda store: store.world.files.write("/store/index/20200913122640000", b""),
-            ["a file that the store neither needs nor names as foreign"],
+            ["a file that is neither needed nor reported"],
         ),
         (
             lambda store: store.world.files.write(store.config.abort_path, b""),
-            ["a file that the store neither needs nor names as foreign"],
+            ["a file that is neither needed nor reported"],
         ),
         (
             lambda store: store.world.files.write(f"/store/commitlog/{0:020}", b"short"),
@@ -40,7 +40,7 @@ def summaries_after_stop(store: MessageStore, disk: Disk, change: Callable[[Mess
             lambda store: store.world.files.unlink(store.config.checkpoint_path),
             ["a file of the store is missing or has a wrong size"],
         ),
-        (lambda store: store.world.files.write(store.config.lock_path, b"LOCK"), ["the lock file"]),
+        (lambda store: store.world.files.write(store.config.lock_path, b"LOCK"), ["a wrong lock file"]),
     ],
 )
 @with_settings(indexed=True)

@@ -74,7 +74,7 @@ def test_a_key_without_an_index_entry_is_a_violation_that_names_it(indexed: Evid
 
     (violation,) = idx.check_index(indexed)
 
-    assert violation.summary == "a key that the index does not lead to"
+    assert violation.summary == "a key without an index entry"
     assert violation.expected.startswith("m2 of the record at ")
 
 
@@ -84,7 +84,7 @@ def test_a_duplicate_index_entry_is_a_violation(indexed: Evidence) -> None:
     twice = file_of([m2, m2], front_end_ms=15_000)
     indexed.store.index.files[1] = (SECOND, twice)
 
-    assert [violation.summary for violation in idx.check_index(indexed)] == ["an entry that is there twice"]
+    assert [violation.summary for violation in idx.check_index(indexed)] == ["an entry that occurs twice"]
 
 
 def test_an_index_entry_of_a_missing_record_is_a_violation(indexed: Evidence) -> None:
@@ -92,7 +92,7 @@ def test_an_index_entry_of_a_missing_record_is_a_violation(indexed: Evidence) ->
 
     (violation, *_) = idx.check_index(indexed)
 
-    assert violation.summary == "an entry that leads to no such key"
+    assert violation.summary == "an entry without a key in the log"
     assert violation.found.startswith(f"{m2.record.physical_offset}, with hash ")
 
 
@@ -103,7 +103,7 @@ def test_index_entries_out_of_log_order_are_a_violation(indexed: Evidence) -> No
 
     summaries = [violation.summary for violation in idx.check_index(indexed)]
 
-    assert summaries[0] == "entries that are not in the log's order"
+    assert summaries[0] == "entries that are not in log order"
 
 
 def test_an_index_file_before_the_last_that_is_not_full_is_a_violation(indexed: Evidence) -> None:

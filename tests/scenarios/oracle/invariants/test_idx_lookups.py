@@ -114,12 +114,12 @@ def test_a_query_answer_that_does_not_match_the_puts_is_a_violation(
 
 @with_settings(indexed=True)
 def test_a_query_answer_outside_of_the_time_range_is_a_violation(store: MessageStore) -> None:
-    assert lookup_violations(store, window_ms=(0, 1)) == ["an answer from another time"]
+    assert lookup_violations(store, window_ms=(0, 1)) == ["an answer outside of the time window"]
 
 
 @with_settings(indexed=True)
 def test_a_query_answer_that_was_never_put_is_a_violation(store: MessageStore) -> None:
-    assert lookup_violations(store, forget=True) == ["an answer that nobody put"]
+    assert lookup_violations(store, forget=True) == ["an answer that no producer put"]
 
 
 @with_settings(indexed=True)

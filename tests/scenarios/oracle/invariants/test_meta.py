@@ -13,7 +13,7 @@ def versions() -> Versions:
     """Return a file with one durable version and two later ones in progress."""
     versions = Versions("/store/config/consumerOffset.json")
     versions.durable = b"durable"
-    versions.begun = [b"first", b"second"]
+    versions.unfinished = [b"first", b"second"]
     return versions
 
 
@@ -34,12 +34,12 @@ def test_any_other_version_of_a_side_file_is_a_violation(versions: Versions, loa
 
     assert (violation.invariant, violation.file) == ("META", "/store/config/consumerOffset.json")
     assert (violation.expected, violation.found) == ("durable", "none" if loaded is None else "older")
-    assert "2 were begun after it" in violation.summary
+    assert "one of 2 later ones" in violation.summary
 
 
 def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable() -> None:
     versions = Versions("/store/config/delayOffset.json")
-    versions.begun = [b"first"]
+    versions.unfinished = [b"first"]
     versions.note_load(None)
 
     assert list(side_files.check_version(versions)) == []
@@ -60,7 +60,7 @@ def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
     store.world.tasks.sleep(100)
     store.schedule.offsets = {level: offset}
     (violation,) = side_files.check_delay_levels(store)
-    assert violation.summary == f"progress of delay level {level} leads out of its queue"
+    assert violation.summary == f"progress of delay level {level} is outside of its queue"
     assert (violation.expected, violation.found) == (expected, str(offset))
 
 
@@ -70,5 +70,5 @@ def test_a_wrong_offset_of_a_group_is_a_violation(store: MessageStore, found: in
     store.world.tasks.sleep(100)
     assert list(side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
     (violation,) = side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: clamped})
-    assert violation.summary == "G0 in T0/0 is not brought into its queue"
+    assert violation.summary == "the offset of G0 in T0/0 is not limited to its queue"
     assert (violation.expected, violation.found) == (expected, str(clamped))

@@ -124,7 +124,7 @@ def test_truncated_bytes_must_be_durable_zeros_unless_the_exit_was_clean(store: 
     segment.file.store(segment.wrote.get() + 8, b"truncated bytes")
     segment.file.msync(0, segment.size_bytes)
     segment.file.store(segment.wrote.get() + 8, bytes(20))
-    assert found(clean_exit=False) == ["what was cut may come back"]
+    assert found(clean_exit=False) == ["truncated bytes may reappear"]
     assert found(clean_exit=True) == []
     segment.file.msync(0, segment.size_bytes)
     assert found(clean_exit=False) == []

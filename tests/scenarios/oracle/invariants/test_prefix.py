@@ -27,20 +27,20 @@ def test_damage_inside_the_log_is_reported_as_a_gap(evidence: Evidence) -> None:
 
     (violation,) = prefix.check_log_prefix(evidence)
 
-    assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
+    assert (violation.summary, violation.file, violation.offset) == ("the log has a gap", "commitlog/0", 200)
 
 
 def test_a_record_that_was_never_put_is_a_violation(evidence: Evidence) -> None:
     found = evidence.store.records[2]
     found.record = found.record._replace(properties=put_of(7).properties)
 
-    assert "a record that nobody put" in summaries_of(evidence)
+    assert "a record that no producer put" in summaries_of(evidence)
 
 
 def test_a_record_with_another_body_is_a_violation(evidence: Evidence) -> None:
     evidence.store.records[1].body = bytes(7)
 
-    assert "a record that nobody put" in summaries_of(evidence)
+    assert "a record that no producer put" in summaries_of(evidence)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -54,26 +54,26 @@ def test_a_duplicate_put_is_a_violation_with_and_without_a_known_offset(evidence
     if not known:
         evidence.ledger.puts[0].physical_offset = None
 
-    assert summaries_of(evidence) == ["a put that is there twice"]
+    assert summaries_of(evidence) == ["a put that is stored twice"]
 
 
 def test_a_truncated_record_must_not_reappear(evidence: Evidence) -> None:
-    evidence.ledger.gone["m1"] = evidence.ledger.puts[1]
+    evidence.ledger.lost_puts["m1"] = evidence.ledger.puts[1]
 
-    assert summaries_of(evidence) == ["a record that had been cut came back"]
+    assert summaries_of(evidence) == ["a truncated record reappeared"]
 
 
 def test_a_refused_put_must_not_be_in_the_log(evidence: Evidence) -> None:
     evidence.ledger.puts[1].status = PutMessageStatus.MESSAGE_ILLEGAL
 
-    assert summaries_of(evidence) == ["a refused put is there"]
+    assert summaries_of(evidence) == ["a refused put is stored"]
 
 
 def test_a_missing_record_between_others_is_reported_as_a_gap(evidence: Evidence) -> None:
     gone = evidence.store.records.pop(1)
     del evidence.store.by_offset[gone.record.physical_offset]
 
-    assert summaries_of(evidence) == ["a hole below the log's end"]
+    assert summaries_of(evidence) == ["a record is missing in the log"]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_an_unchecked_field_may_be_zero_where_power_cuts_tear_sectors(
     ("tears", "position", "topic", "found"),
     [
         (True, 488, "T0", []),
-        (False, 488, "T0", ["a record that nobody put"]),
-        (True, 100, "T0", ["a record that nobody put"]),
-        (True, 488, "T1", ["a record that nobody put"]),
+        (False, 488, "T0", ["a record that no producer put"]),
+        (True, 100, "T0", ["a record that no producer put"]),
+        (True, 488, "T1", ["a record that no producer put"]),
     ],
 )
 def test_a_record_in_another_queue_is_a_violation_unless_a_torn_sector_may_have_moved_it(

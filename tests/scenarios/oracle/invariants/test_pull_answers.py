@@ -65,6 +65,6 @@ def test_an_answer_passes_over_messages_that_do_not_match_only(evidence: Evidenc
     (passed,) = answers.check_answer(*asking, wants=lambda _: True)
     assert (passed.invariant, passed.expected) == ("READ", "queue offset 0 of T0/0")
     found = QUEUE, 0, Status.FOUND, bounds, before
-    (passed,) = answers.check_answer(*found, wants=lambda _: True, given=[1])
+    (passed,) = answers.check_answer(*found, wants=lambda _: True, offsets=[1])
     assert passed.expected == "queue offset 0 of T0/0"
-    assert not list(answers.check_answer(*found, wants=lambda _: True, given=[0, 1]))
+    assert not list(answers.check_answer(*found, wants=lambda _: True, offsets=[0, 1]))

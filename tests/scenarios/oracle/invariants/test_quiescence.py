@@ -46,14 +46,14 @@ def test_the_position_of_every_service_of_an_idle_store_is_at_its_end(
     store.world.tasks.sleep(_REST_MS)
     found = cursors(store, plan, disk)
     assert {"dispatch", "flush", "queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp", "index"} <= found.keys()
-    assert [cursor for cursor in found.values() if cursor.is_behind] == []
+    assert [cursor for cursor in found.values() if cursor.is_lagging] == []
 
 
 @with_settings(indexed=True)
 def test_queue_flush_and_checkpoint_may_lag_until_their_interval_is_over(
     store: MessageStore, disk: Disk, plan: Plan
 ) -> None:
-    behind = {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
+    behind = {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_lagging}
     assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
 
 
@@ -63,7 +63,7 @@ def test_an_index_without_the_last_record_is_reported_as_late(
 ) -> None:
     assert store.index is not None
     monkeypatch.setattr(type(store.index), "last_update", (0, 0))
-    assert cursors(store, plan, disk)["index"].is_behind is True
+    assert cursors(store, plan, disk)["index"].is_lagging is True
 
 
 @with_settings(indexed=True)
@@ -71,18 +71,18 @@ def test_a_late_service_is_named_with_the_known_causes(store: MessageStore) -> N
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
     (violation,) = quiescence.check_cursor(late, store, "a cause")
     assert str(violation) == (
-        "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ byte 0, queue offset 0 of T0/0): "
+        "QUIET: queue T0/0 does not reach its target (/store/consumequeue/T0/0 @ byte 0, queue offset 0 of T0/0): "
         "queue T0/0: expected 60, found 0"
     )
     assert violation.detail == "flush-consume-queue: last error: none\na cause"
 
 
 @pytest.mark.parametrize(
-    ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
+    ("rotten", "is_lagging"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
 )
 @with_settings(indexed=True)
 def test_progress_whose_json_white_space_has_rotted_counts_as_persisted(
-    store: MessageStore, plan: Plan, rotten: bytes, is_behind: bool
+    store: MessageStore, plan: Plan, rotten: bytes, is_lagging: bool
 ) -> None:
     members = {"offsetTable": {"T@G": {"0": 7}}}
     raw = encode_side_json(members)
@@ -90,4 +90,4 @@ def test_progress_whose_json_white_space_has_rotted_counts_as_persisted(
     found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
     offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), json_members=members, name="offsets")
     (cursor,) = quiescence.consumer_progress_cursors(store, plan, found, offsets, 0)  # type: ignore[arg-type]
-    assert cursor.is_behind is is_behind
+    assert cursor.is_lagging is is_lagging

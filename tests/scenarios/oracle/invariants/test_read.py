@@ -13,7 +13,7 @@ def pull(evidence: Evidence) -> Pull:
 
 
 def violations_of(evidence: Evidence) -> list[tuple[str, str]]:
-    return [(found.expected, found.found) for found in consumers.check_queue_walks(evidence.ledger, evidence.store)]
+    return [(found.expected, found.found) for found in consumers.check_queue_reads(evidence.ledger, evidence.store)]
 
 
 def test_a_consumer_that_received_all_messages_in_order_is_no_violation(evidence: Evidence, pull: Pull) -> None:

@@ -29,7 +29,7 @@ def test_a_second_delivery_in_the_same_life_is_a_violation(delayed_evidence: Evi
 
     (violation,) = delivery.check_redelivery(delayed_evidence)
 
-    assert violation.summary == "d0 was delivered twice by one life of the store"
+    assert violation.summary == "d0 was delivered twice after one start of the store"
 
 
 def test_a_second_delivery_by_a_life_with_earlier_progress_is_no_violation(delayed_evidence: Evidence) -> None:

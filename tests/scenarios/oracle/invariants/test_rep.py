@@ -263,7 +263,7 @@ def test_a_master_under_async_flush_may_send_all_of_its_log(store: MessageStore,
     store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     under_sync = [found.summary for found in rep.check_sent_frame(store, disk, FrameHeader(1_000, 10))]
-    assert under_sync == ["a slave is sent what is not durable at its master"]
+    assert under_sync == ["a master sends data that is not durable"]
     store.config = replace(store.config, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
     assert [found.summary for found in rep.check_sent_frame(store, disk, FrameHeader(1_000, 10))] == []
 
@@ -285,7 +285,7 @@ def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores:
     for data in (whole, stores.data, stores.data[: stores.end_of(3)]):
         slave = stores.slave(data)
         cursors = quiescence.replication_cursors("ha", "s", slave, master, [slave.log.max_offset], 0)
-        behind.append([cursor.end for cursor in cursors if cursor.is_behind])
+        behind.append([cursor.end for cursor in cursors if cursor.is_lagging])
 
     assert behind == [[], [], [end, end]]
 

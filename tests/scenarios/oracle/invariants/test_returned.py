@@ -72,7 +72,7 @@ def test_the_retry_of_a_committed_message_keeps_the_wait_property_of_its_half_me
     assert evidence.ledger.put_returned_in(found.record) is None
     assert "returned message" in violated_fields(dur.check_durable_puts, evidence)
 
-    put.detour, put.wait = WaitingPlace((HALF_TOPIC, 0), None), False
+    put.waiting_place, put.wait = WaitingPlace((HALF_TOPIC, 0), None), False
     assert evidence.ledger.put_returned_in(found.record) is put
     assert "returned message" not in violated_fields(dur.check_durable_puts, evidence)
 

@@ -75,7 +75,7 @@ def test_a_copy_without_its_record_is_a_violation(delayed_evidence: Evidence) ->
 
     (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
-    assert violation.summary == "d0 was delivered without having been put"
+    assert violation.summary == "d0 was delivered but never put"
 
 
 def test_a_copy_before_its_record_is_a_violation(delayed_evidence: Evidence) -> None:
@@ -84,7 +84,7 @@ def test_a_copy_before_its_record_is_a_violation(delayed_evidence: Evidence) -> 
 
     (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
-    assert violation.summary == "d1 was delivered without having been put"
+    assert violation.summary == "d1 was delivered but never put"
 
 
 def test_a_copy_may_outlive_its_record_if_the_first_segments_expire(delayed_evidence: Evidence) -> None:
@@ -99,8 +99,8 @@ def test_a_record_without_a_copy_before_the_delivery_progress_is_a_violation(del
 
     (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
-    assert violation.summary == "d1 was passed over"
-    assert (violation.expected, violation.found) == ("one at least", "none")
+    assert violation.summary == "d1 was skipped"
+    assert (violation.expected, violation.found) == ("at least one", "none")
 
 
 def test_a_record_after_the_delivery_progress_needs_no_copy(delayed_evidence: Evidence) -> None:

@@ -75,7 +75,7 @@ def test_a_side_file_version_whose_store_fails_is_only_begun() -> None:
             file.store(b"one")
 
     bench.live(body)
-    assert (bench.versions.durable, bench.versions.begun) == (None, [b"one"])
+    assert (bench.versions.durable, bench.versions.unfinished) == (None, [b"one"])
     assert not bench.versions.is_persisted
 
 
@@ -86,12 +86,12 @@ def test_a_side_file_version_is_only_begun_if_its_machine_dies() -> None:
     with pytest.raises(MachineDied):
         bench.live(lambda file, files: file.load(parse_unless_bad) and file.store(b"two"))
 
-    assert (bench.versions.durable, bench.versions.begun) == (b"one", [b"two"])
+    assert (bench.versions.durable, bench.versions.unfinished) == (b"one", [b"two"])
 
 
 def test_a_start_must_find_the_side_file_version_that_the_previous_start_found() -> None:
     bench = Bench()
-    bench.versions.begun = [b"one", b"two"]
+    bench.versions.unfinished = [b"one", b"two"]
 
     def body(file: WatchedSideFile, files: Files) -> None:
         files.make_directories(CONFIG)
@@ -101,7 +101,7 @@ def test_a_start_must_find_the_side_file_version_that_the_previous_start_found()
     bench.live(body)
     assert bench.versions.loaded == b"one"
     bench.versions.mark_loaded_durable()
-    assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
+    assert (bench.versions.durable, bench.versions.unfinished) == (b"one", [])
 
 
 def test_a_version_that_a_start_writes_after_its_load_stays_the_durable_one() -> None:
@@ -142,7 +142,7 @@ def test_after_any_crash_the_side_file_has_an_allowed_version(profile: str) -> N
         image = bench.disk.crash(PROFILES[profile])
         bench.disk = Disk(bench.kernel, Choices("next").stream("disk"), image=image)
         bench.live(lambda file, files: file.load(parse_unless_bad))
-        assert bench.versions.loaded in (bench.versions.durable, *bench.versions.begun)
+        assert bench.versions.loaded in (bench.versions.durable, *bench.versions.unfinished)
 
 
 # -- the backup ------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_the_backup_must_have_the_version_before_the_durable_one() -> None:
         found = []
         for content in (b"one", b"two", b"two", b"three"):
             file.store(content)
-            found.append((bench.versions.kept, read_backup(files)))
+            found.append((bench.versions.backup, read_backup(files)))
         return found
 
     assert bench.live(body) == [(None, None), (b"one", b"one"), (b"one", b"one"), (b"two", b"two")]
@@ -176,16 +176,16 @@ def test_after_a_failed_write_no_backup_is_required_until_the_second_write() -> 
             file.store(b"three")
         assert not bench.versions.is_persisted
         file.store(b"four")
-        assert (bench.versions.durable, bench.versions.kept) == (b"four", None)
+        assert (bench.versions.durable, bench.versions.backup) == (b"four", None)
         file.store(b"five")
-        assert (bench.versions.durable, bench.versions.kept) == (b"five", b"four")
+        assert (bench.versions.durable, bench.versions.backup) == (b"five", b"four")
 
     bench.live(body)
 
 
 def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None, *begun: bytes) -> Versions:
     versions = Versions(PATH)
-    versions.durable, versions.kept, versions.begun = durable, kept, [*begun]
+    versions.durable, versions.backup, versions.unfinished = durable, kept, [*begun]
     versions.note_load(loaded)
     return versions
 
@@ -193,7 +193,7 @@ def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None,
 def test_after_the_durable_version_is_lost_the_backup_is_the_durable_one() -> None:
     versions = versions_of(b"two", b"one", b"two")
     versions.lose_durable()
-    assert (versions.durable, versions.kept, versions.is_persisted) == (b"one", None, True)
+    assert (versions.durable, versions.backup, versions.is_persisted) == (b"one", None, True)
 
     versions.lose_durable()
     assert versions.durable is None
@@ -213,7 +213,7 @@ def test_a_backup_stays_required_only_if_a_start_loads_the_durable_version(
 ) -> None:
     versions = versions_of(b"two", b"one", loaded, *begun)
     versions.mark_loaded_durable()
-    assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
+    assert (versions.durable, versions.backup, versions.unfinished) == (loaded, kept, [])
 
 
 def test_a_start_loads_the_backup_if_the_durable_version_is_damaged() -> None:

@@ -73,13 +73,13 @@ def test_put_ok_for_bytes_that_are_not_durable_is_a_violation(judge: Callable[..
 
 
 def test_put_ok_for_a_message_that_no_record_can_hold_is_a_violation(judge: Callable[..., list[str]]) -> None:
-    summary = "m0: a message no record can hold was taken"
+    summary = "m0: a message that no record can hold was stored"
 
     assert judge(lambda store, disk, result: result, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == [summary]
 
 
 def test_put_ok_without_an_offset_is_a_violation(judge: Callable[..., list[str]]) -> None:
-    assert judge(answered(PutMessageStatus.PUT_OK)) == ["m0: answered OK without a place"]
+    assert judge(answered(PutMessageStatus.PUT_OK)) == ["m0: answered OK without an offset"]
 
 
 def test_a_flush_timeout_before_the_configured_time_is_a_violation(judge: Callable[..., list[str]]) -> None:
@@ -93,12 +93,12 @@ def test_a_flush_timeout_before_the_configured_time_is_a_violation(judge: Callab
 def test_message_illegal_for_a_valid_message_is_a_violation(judge: Callable[..., list[str]]) -> None:
     illegal = answered(PutMessageStatus.MESSAGE_ILLEGAL)
 
-    assert judge(illegal) == ["m0: a good message was refused"]
+    assert judge(illegal) == ["m0: a valid message was refused"]
     assert judge(illegal, refusal=PutMessageStatus.MESSAGE_ILLEGAL) == []
 
 
 def test_an_invalid_message_refused_with_the_wrong_status_is_a_violation(judge: Callable[..., list[str]]) -> None:
-    summary = "m0: a message was refused for another reason than it gave"
+    summary = "m0: a message was refused with a wrong status"
 
     assert judge(answered(PutMessageStatus.MESSAGE_ILLEGAL), refusal=PutMessageStatus.PROPERTIES_SIZE_EXCEEDED) == [
         summary
@@ -109,7 +109,7 @@ def test_a_flush_timeout_for_a_message_that_no_record_can_hold_is_a_violation(ju
     timed_out = answered(PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
     assert judge(timed_out, refusal=PutMessageStatus.MESSAGE_ILLEGAL, waited_ms=5000) == [
-        "m0: a message no record can hold was taken"
+        "m0: a message that no record can hold was stored"
     ]
 
 
@@ -278,5 +278,5 @@ def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(
     disk.injected[error] += 1
     assert list(status.check_permanent_refusal(store, disk)) == []
     store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
-    lasting = [] if error == "failed write" else ["puts are refused for good without an error"]
+    lasting = [] if error == "failed write" else ["puts stay refused without an error"]
     assert [found.summary for found in status.check_permanent_refusal(store, disk)] == lasting

@@ -16,12 +16,12 @@ def test_a_clean_stop_is_no_violation() -> None:
         (
             "tests.mutation:drop-write:message_store.MessageStore._mark_stopped#1",
             "STATUS",
-            "a clean stop left the marker",
+            "a clean stop left the abort file",
         ),
         (
             "tests.mutation:skip-advance:message_store.MessageStore.shutdown#2",
             "READ",
-            "a store that was stopped still answers",
+            "a stopped store still answers",
         ),
     ],
 )

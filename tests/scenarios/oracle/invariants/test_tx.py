@@ -53,7 +53,7 @@ def test_an_uncommitted_message_must_not_be_visible(history: History) -> None:
     history.decide("m", status=ALREADY)
     history.copy("m")
 
-    assert summaries_of(history) == ["m is visible more often than commits can have made it"]
+    assert summaries_of(history) == ["m has more visible copies than commits"]
 
 
 def test_a_message_must_have_at_most_one_copy_per_commit_request(history: History) -> None:
@@ -64,7 +64,7 @@ def test_a_message_must_have_at_most_one_copy_per_commit_request(history: Histor
     history.copy("m")
     assert summaries_of(history) == []
     history.copy("m")
-    assert summaries_of(history) == ["m is visible more often than commits can have made it"]
+    assert summaries_of(history) == ["m has more visible copies than commits"]
 
 
 def test_a_committed_message_without_an_earlier_half_message_is_a_violation(history: History) -> None:
@@ -87,14 +87,14 @@ def test_a_committed_message_must_have_the_commit_flag(history: History) -> None
     found = history.copy("m")
     found.record = found.record._replace(sys_flag=0)
 
-    assert summaries_of(history) == ["m is visible, but not as committed"]
+    assert summaries_of(history) == ["m is visible without the commit flag"]
 
 
 def test_a_lost_copy_of_a_promised_commit_is_a_violation(history: History) -> None:
     history.prepare("m").copies[1000] = True
     history.decide("m")
 
-    assert summaries_of(history) == ["m was committed and is gone"]
+    assert summaries_of(history) == ["m was committed and is missing"]
     history.copy("m")
     assert summaries_of(history) == []
 
@@ -104,14 +104,14 @@ def test_an_op_message_without_a_request_is_a_violation(history: History) -> Non
     history.decide("m", status=NOT_FOUND)
     history.op(0)
 
-    assert summaries_of(history) == ["m was decided by nobody"]
+    assert summaries_of(history) == ["m has an op without a decision"]
 
 
 def test_an_op_message_of_a_commit_without_a_copy_is_a_violation(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.op(0)
-    assert summaries_of(history) == ["m was committed, its transaction has ended, and nobody can see it"]
+    assert summaries_of(history) == ["m was committed and has ended, but is not visible"]
     history.decide("m", commits=False, status=None)
     assert summaries_of(history) == [], "a roll-back without an answer may have been it"
 
@@ -120,7 +120,7 @@ def test_a_transaction_checked_more_often_than_allowed_is_a_violation(history: H
     history.prepare("m")
     history.put_back("m", 4)
 
-    assert summaries_of(history) == ["m is asked about for ever"]
+    assert summaries_of(history) == ["m is checked too many times"]
 
 
 def test_a_transaction_given_up_too_early_is_a_violation(history: History) -> None:
@@ -137,9 +137,9 @@ def test_op_and_half_messages_of_no_transaction_are_violations(history: History)
     history.add(HALF_TOPIC, b"KEYS\1another\2REAL_TOPIC\1T0\2REAL_QID\0010", b"")
 
     assert summaries_of(history) == [
-        "an op for '7', where no half message is",
-        "an op for 'nonsense', where no half message is",
-        "a half message that nobody prepared",
+        "an op for '7', which is not the offset of a half message",
+        "an op for 'nonsense', which is not the offset of a half message",
+        "a half message that no producer put",
     ]
 
 
@@ -164,14 +164,14 @@ def test_a_check_of_an_open_transaction_is_no_violation(history: History) -> Non
 
 
 def test_a_check_of_an_unknown_transaction_is_a_violation(history: History) -> None:
-    assert check_violations(None, check_record()) == ["a question about what nobody prepared"]
+    assert check_violations(None, check_record()) == ["a check request for an unknown half message"]
 
 
 def test_a_check_after_the_decision_is_a_violation(history: History) -> None:
     transaction = history.prepare("m")
     transaction.settled_at = 1000
     assert check_violations(transaction, check_record(at=999)) == []
-    assert check_violations(transaction, check_record(at=1000)) == ["m was decided, and its producer is asked about it"]
+    assert check_violations(transaction, check_record(at=1000)) == ["m was decided, but is checked again"]
 
 
 def test_over_a_network_a_check_may_arrive_after_the_decision_but_must_not_be_sent_early(history: History) -> None:
@@ -185,14 +185,14 @@ def test_over_a_network_a_check_may_arrive_after_the_decision_but_must_not_be_se
         return [violation.summary for violation in found]
 
     assert late(7) == []
-    assert late(6) == ["m is asked about early"]
+    assert late(6) == ["m is checked too early"]
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300), (1, 1000)])
 def test_a_check_before_its_due_time_is_a_violation(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
     assert check_violations(transaction, check_record(age_ms=limit_ms)) == []
-    assert check_violations(transaction, check_record(age_ms=limit_ms - 1)) == ["m is asked about early"]
+    assert check_violations(transaction, check_record(age_ms=limit_ms - 1)) == ["m is checked too early"]
     early = check_record(age_ms=limit_ms - 1)
     assert list(tx.check_check_request(transaction, early, now_ms=early.store_timestamp_ms, may_be_early=True)) == []
 
@@ -205,12 +205,12 @@ def test_a_first_check_long_after_its_due_time_is_a_violation(history: History, 
         record = check_record(age_ms=age_ms)
         record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{times}")
         now_ms = record.store_timestamp_ms - ahead_ms
-        transaction.asked_times.clear()
+        transaction.check_numbers.clear()
         found = tx.check_check_request(transaction, record, now_ms=now_ms, began_ms=began_ms, late_ms_max=200)
         return [violation.summary for violation in found]
 
     assert late(limit_ms) == []
-    assert late(limit_ms + 1) == ["m is asked about late"]
+    assert late(limit_ms + 1) == ["m is checked too late"]
     assert late(limit_ms + 1, times="2") == []
     assert late(limit_ms + 1, began_ms=9_900) == []
     assert late(limit_ms + 1, ahead_ms=1) == [], "the log's time is ahead of the clock that says what is due"
@@ -221,7 +221,7 @@ def test_a_check_with_a_repeated_number_is_a_violation(history: History) -> None
     record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{1}")
     assert check_violations(transaction, record) == []
     assert check_violations(transaction, record) == [
-        "m is asked about again, though a clean stop keeps the progress of the check"
+        "m is checked again although a clean stop keeps the progress of the check"
     ]
     history.evidence.ledger.transactions.record_lost_progress()
     assert check_violations(transaction, record) == []
@@ -237,7 +237,7 @@ def test_a_transaction_is_asked_about_once_in_an_interval(history: History) -> N
         return [violation.summary for violation in found]
 
     assert asked(0) == asked(99) == []
-    assert asked(197) == ["m is asked about too often"]
+    assert asked(197) == ["m is checked too often"]
     history.evidence.ledger.transactions.record_lost_progress()
     assert asked(198) == []
 
@@ -275,7 +275,7 @@ def test_a_check_whose_number_leaves_out_another_is_a_violation(history: History
 def test_the_due_time_of_a_check_is_compared_with_the_clock_of_the_machine(history: History) -> None:
     transaction, record = history.prepare("m"), check_record(age_ms=300)
     found = tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms - 1)
-    assert [violation.summary for violation in found] == ["m is asked about early"]
+    assert [violation.summary for violation in found] == ["m is checked too early"]
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def test_a_valid_decision_must_not_be_refused(history: History, disk: Disk) -> N
 
 def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk) -> None:
     history.prepare("m")
-    assert decision_violations(history, disk, FAILED) == ["m could not be committed, without a reason"]
+    assert decision_violations(history, disk, FAILED) == ["m could not be committed, without a fault"]
     disk.injected["failed creation"] += 1
     assert decision_violations(history, disk, FAILED) == []
 
@@ -332,7 +332,7 @@ def test_undecided_transactions_are_open_until_they_are_given_up(history: Histor
     ledger.transactions.by_name["open"].may_be_forgotten = True
     assert tx.unsettled_transactions(ledger, store) == ["earlier"]
     (violation,) = tx.unsettled_violations(["earlier"], 20_000)
-    assert violation.summary == "earlier is undecided, and nobody asks about it"
+    assert violation.summary == "earlier stays undecided"
 
 
 def test_a_put_back_half_message_with_the_offset_of_another_is_a_violation(history: History) -> None:
@@ -342,4 +342,4 @@ def test_a_put_back_half_message_with_the_offset_of_another_is_a_violation(histo
     assert found.record.properties != wrong
     found.record = found.record._replace(properties=wrong)
 
-    assert summaries_of(history) == ["a half message put back as 5, which is another's place"]
+    assert summaries_of(history) == ["a half message put back as 5, which is the offset of another"]

@@ -8,7 +8,7 @@ from tornlog.scenarios.oracle.ledger import ConsumedMessage
 @pytest.fixture
 def consumed_evidence(evidence: Evidence) -> Evidence:
     for number, put in enumerate(evidence.ledger.puts):
-        evidence.ledger.stable.append(ConsumedMessage("T0", 0, number, put))
+        evidence.ledger.kept_messages.append(ConsumedMessage("T0", 0, number, put))
     return evidence
 
 

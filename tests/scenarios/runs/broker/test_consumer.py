@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord, ReadRecord
 from tornlog.scenarios.oracle.recovered import RecoveredStore
 from tornlog.scenarios.runs.broker.account import BrokerAccount
-from tornlog.scenarios.runs.broker.broker_user import ANSWER_MS, RunOfUsers
+from tornlog.scenarios.runs.broker.broker_user import ANSWER_MS, UserContext
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerConsumer, BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import Subscription
@@ -48,7 +48,9 @@ def run_consumer(
         return ClientMachine(kernel, director, network, stream, name=name, host=host, death_chance=0.0)
 
     def routes(world: World) -> Routes:
-        return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend)
+        return Routes(
+            world, [], account.hits, only_broker=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend
+        )
 
     class Answered(BrokerConsumer):
         def send(
@@ -64,7 +66,7 @@ def run_consumer(
 
     def conduct() -> None:
         accounts, at = {BROKER: account}, (choices.stream, report, no_store, no_store, lambda: kernel.now_ns)
-        look(Answered(RunOfUsers(plan, accounts, make_machine, routes, *at), 0, [QUEUE]))
+        look(Answered(UserContext(plan, accounts, make_machine, routes, *at), 0, [QUEUE]))
         director.tasks.sleep(conduct_ms)
 
     kernel.run(director, conduct, time_limit_ns=3600 * 10**9)

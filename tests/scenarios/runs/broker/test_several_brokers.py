@@ -53,8 +53,8 @@ def test_a_plan_lists_a_master_its_slaves_and_then_the_other_masters() -> None:
     ]
 
 
-def routes(lone: BrokerAddress | None = None) -> Routes:
-    return Routes(real_world(), (), Counter(), lone=lone, report=lambda found: None)
+def routes(only_broker: BrokerAddress | None = None) -> Routes:
+    return Routes(real_world(), (), Counter(), only_broker=only_broker, report=lambda found: None)
 
 
 def test_a_single_broker_receives_every_request() -> None:

@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
 from tornlog.scenarios.runs.broker.account import BrokerAccount
-from tornlog.scenarios.runs.broker.broker_user import RunOfUsers
+from tornlog.scenarios.runs.broker.broker_user import UserContext
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import EVERYTHING
@@ -57,7 +57,7 @@ class Asked:
 
         def conduct() -> None:
             accounts, streams, stores = {BROKER: self.account}, choices.stream, (no_store, no_store)
-            run = RunOfUsers(
+            run = UserContext(
                 self._plan, accounts, make_machine, self._routes, streams, self._report, *stores, lambda: kernel.now_ns
             )
             TailingConsumer(run, 0, [QUEUE])
@@ -88,7 +88,7 @@ class Asked:
                 return RemotingCommand(asked._pulled, 0, remark=status, ext_fields=fields), sent_ns
 
         return Answering(
-            world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=self._report
+            world, [], self.account.hits, only_broker=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=self._report
         )
 
 

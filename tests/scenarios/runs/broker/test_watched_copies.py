@@ -24,7 +24,7 @@ def test_a_copy_may_lack_an_offset_that_is_removed_meanwhile() -> None:
     offsets.remove_group("readers")
 
     assert seen == {("T0@readers", 0): {None}}
-    assert not commits.begun
+    assert not commits.pending
 
 
 def test_a_group_of_a_light_queue_has_one_offset_per_topic() -> None:

@@ -83,7 +83,7 @@ def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
     monkeypatch.setattr(BrokerParts, "channel_closed", forgets_pulls_alone)
     broken = first_broken(PULLING, range(400))
 
-    assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member though its connection has ended")
+    assert (broken.invariant, broken.summary) == ("LIVE", "a client is a member although its connection has ended")
 
 
 def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

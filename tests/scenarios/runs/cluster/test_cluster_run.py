@@ -21,8 +21,8 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.cluster.node import ClusterNode
+from tornlog.scenarios.runs.cluster.replication_judge import ReplicationJudge
 from tornlog.scenarios.runs.cluster.run import ClusterRun
-from tornlog.scenarios.runs.cluster.witness import ReplicationJudge
 from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.run_of import run_of, simulation_of
 from tornlog.scenarios.runs.store_run import Run
@@ -96,7 +96,7 @@ def test_cluster_puts_are_acknowledged_and_replicated_to_slaves() -> None:
         run = ClusterRun(plan, simulation_of(plan, choices))
         run.execute()
         statuses |= {put.status for put in run._ledger.puts}
-        held_bytes += sum(held.size_bytes for held in run._witness.replicas.held.values())
+        held_bytes += sum(held.size_bytes for held in run._replication.replicas.held.values())
     assert {PutMessageStatus.PUT_OK, PutMessageStatus.SLAVE_NOT_AVAILABLE} <= statuses
     assert held_bytes > 10_000
 

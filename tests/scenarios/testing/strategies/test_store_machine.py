@@ -59,7 +59,7 @@ def test_hypothesis_finds_and_shrinks_a_bug_and_replays_it_from_its_database(tmp
 def test_a_failure_prints_the_data_lost_in_a_power_cut() -> None:
     quick = settings(QUIET, max_examples=4_000, phases=[Phase.generate], report_multiple_bugs=False)
     # A missing first segment is a violation even if no message in it was promised.
-    gone = r"DUR: .* was promised and is gone|CLEAN: the log has lost more than retention removed"
+    gone = r"DUR: .* was promised and is gone|CLEAN: segments are missing that retention did not remove"
     with pytest.raises(StoreBroke, match=gone) as found:
         run_state_machine_as_test(ForgetsNames, settings=quick)
 
@@ -116,7 +116,7 @@ def test_a_lookup_that_returns_another_record_is_a_broken_promise(one_user: Plan
     (put,) = store.ledger.puts
     put.body += b"?"
 
-    with pytest.raises(StoreBroke, match=r"READ: looking up m0\.0\.0 gives something else .*: body: expected"):
+    with pytest.raises(StoreBroke, match=r"READ: looking up m0\.0\.0 returns something else .*: body: expected"):
         store.look_up()
 
 

@@ -40,7 +40,7 @@ class SentState:
     turn: int
     """A counter that selects the next queue or broker in rotation."""
     failed: str = ""
-    """The broker whose last answer was not SUCCESS, else empty."""
+    """The broker of the last send if its answer was not SUCCESS, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class RemotingSender:
         for put in puts:
             ledger.record_request(put)
         if draft.behaviour is not None:
-            ledger.transactions.add_transaction(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
+            ledger.transactions.add_transaction(puts[0].name, draft.behaviour).must_be_decided = self.producer.insists
         asked_in = ledger.life
         try:
             user.machine.die_by_chance("in a send")
@@ -113,7 +113,7 @@ class RemotingSender:
         else:
             named = properties_of(sent_properties(draft, name).encode())
             properties = in_java_map_order(named | _CLUSTER)
-        given = message.given._replace(born_host=hosts[0], store_host=hosts[1])
-        put = draft.put(message, name, properties, now_ns, queue_id, given)
+        content = message.content._replace(born_host=hosts[0], store_host=hosts[1])
+        put = draft.put(message, name, properties, now_ns, queue_id, content)
         put.knows_port, put.over_in = False, None
         return put

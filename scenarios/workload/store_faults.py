@@ -1,4 +1,4 @@
-"""Mishaps: a service runs out of memory, or queues skip queue offsets at a restart."""
+"""Store faults: a service runs out of memory, or queues skip queue offsets at a restart."""
 
 from collections import Counter
 from contextlib import suppress
@@ -32,7 +32,7 @@ class OutOfMemoryError(MemoryError, InjectedError):
 
 @dataclass(slots=True)
 class _OutOfMemorySignal:
-    """A signal of which one wait fails."""
+    """A signal with one wait that fails."""
 
     signal: Signal
     waits: int
@@ -101,6 +101,6 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
         if end > begin:
             place = (queue.topic, queue.queue_id)
             store.commit_log.topic_queue_table[place] = end
-            ledger.holes.setdefault(place, set()).update(range(begin, end))
+            ledger.missing_offsets.setdefault(place, set()).update(range(begin, end))
             skipping += 1
     return skipping

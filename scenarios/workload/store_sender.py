@@ -66,7 +66,7 @@ class StoreSender(options.StoreUser):
         puts, now_ns = [], self.disk.kernel.now_ns
         for each in draft.messages:
             properties = each.properties(each.name, *draft.shared).encode()
-            puts.append(draft.put(each, each.name, properties, now_ns, draft.queue_id, each.given))
+            puts.append(draft.put(each, each.name, properties, now_ns, draft.queue_id, each.content))
             self.ledger.record_request(puts[-1])
         first, refusal = puts[0], draft.refusal(puts, self.plan)
         if draft.behaviour is not None:
@@ -75,14 +75,14 @@ class StoreSender(options.StoreUser):
             self._record_answer(puts, result, refusal, draft)
             self.transactions.decide(first)
             return True
-        place, given = (draft.topic, draft.queue_id), draft.given
+        place, content = (draft.topic, draft.queue_id), draft.content
         if draft.in_batch:
-            head = options.message_of(place[0], b"", place[1], "".join(draft.shared), given, wait=draft.wait)
+            head = options.message_of(place[0], b"", place[1], "".join(draft.shared), content, wait=draft.wait)
             batch = MessageBatch(head, draft.batch_body(put.name for put in puts))
             result = self.store.put_messages(batch)
         else:
             text = first.properties.decode()
-            message = options.message_of(place[0], first.body, place[1], text, given, wait=draft.wait)
+            message = options.message_of(place[0], first.body, place[1], text, content, wait=draft.wait)
             result = self.store.put_message(message)
         self._record_answer(puts, result, refusal, draft)
         return True

@@ -1,4 +1,4 @@
-"""Replication witness: compares all reports and frames that nodes send with their stores."""
+"""Replication judge: compares all reports and frames that nodes send with their stores."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -161,7 +161,7 @@ class ReplicationJudge:
                 self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
     def check_flushed(self, node: ClusterNode) -> None:
-        """Check that an unconnected slave with SYNC_FLUSH has flushed what it received."""
+        """Check that an unconnected slave with SYNC_FLUSH has flushed the received data."""
         store, disk, _ = node.running
         if allowances.has_any_fault(disk) or self.may_delay(disk):
             return
@@ -185,11 +185,11 @@ class ReplicationJudge:
         self._recovered_end = store.log.max_offset
         self.history.begin(store.log)
 
-    def master_replaced(self, heir: MessageStore) -> None:
+    def master_replaced(self, new_master: MessageStore) -> None:
         """Judge the frames of a slave that others follow from now on, as those of their master."""
         self.master_ends, self._readable = [], []
-        self._recovered_end = heir.log.max_offset
-        self.history.begin(heir.log)
+        self._recovered_end = new_master.log.max_offset
+        self.history.begin(new_master.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
@@ -218,8 +218,8 @@ class ReplicationJudge:
 class _Watch:
     """Observes the calls of one end of a connection. A check of several values is atomic."""
 
-    def __init__(self, witness: ReplicationJudge, node: ClusterNode, end: StreamEnd) -> None:
-        self._witness = witness
+    def __init__(self, replication: ReplicationJudge, node: ClusterNode, end: StreamEnd) -> None:
+        self._replication = replication
         self._node = node
         self._end = end
 
@@ -234,15 +234,15 @@ class _Watch:
         raise NotImplementedError
 
     def sent(self, left_bytes: int) -> None:
-        self._end.note_sent(self._witness.now_ns, left_bytes)
+        self._end.note_sent(self._replication.now_ns, left_bytes)
 
     def failed(self) -> None:
         self._end.may_close = True
 
     def closing(self) -> None:
         # A violation ends its task with an exception, and the program then closes the connection.
-        has_reason = self._witness.is_over or self._node.is_stopping or self._has_reason()
-        self._witness.report(self._end.close(self._witness.now_ns, has_reason=has_reason))
+        has_reason = self._replication.is_over or self._node.is_stopping or self._has_reason()
+        self._replication.report(self._end.close(self._replication.now_ns, has_reason=has_reason))
 
     def _has_reason(self) -> bool:
         raise NotImplementedError
@@ -251,31 +251,31 @@ class _Watch:
 class _MasterWatch(_Watch):
     _end: MasterEnd
 
-    def __init__(self, witness: ReplicationJudge, node: ClusterNode, peer: str) -> None:
-        who, rules = f"the master, to {peer},", witness.rules_of(node)
-        super().__init__(witness, node, MasterEnd(who, rules, witness.now_ns, peer=peer))
-        witness.master_ends.append(self._end)
+    def __init__(self, replication: ReplicationJudge, node: ClusterNode, peer: str) -> None:
+        label, rules = f"the master, to {peer},", replication.rules_of(node)
+        super().__init__(replication, node, MasterEnd(label, rules, replication.now_ns, peer=peer))
+        replication.master_ends.append(self._end)
 
     def received(self, data: bytes) -> None:
-        witness, store = self._witness, self._node.loaded
-        self._end.note_reports(data, witness.now_ns, *witness.sendable_log(store))
-        witness.report(self._end.check_times(witness.now_ns))
+        replication, store = self._replication, self._node.loaded
+        self._end.note_reports(data, replication.now_ns, *replication.sendable_log(store))
+        replication.report(self._end.check_times(replication.now_ns))
 
     def sending(self, data: bytes) -> None:
-        self._witness.judge_frame(self._node, self._end, data)
+        self._replication.judge_frame(self._node, self._end, data)
 
     def _has_reason(self) -> bool:
         store, disk, _ = self._node.running
-        with self._witness.atomic():
+        with self._replication.atomic():
             return 0 <= self._end.sent < store.log.min_offset or allowances.count_errors(disk) > 0
 
 
 class _SlaveWatch(_Watch):
     _end: SlaveEnd
 
-    def __init__(self, witness: ReplicationJudge, node: ClusterNode, master: str) -> None:
+    def __init__(self, replication: ReplicationJudge, node: ClusterNode, master: str) -> None:
         """master: its address."""
-        super().__init__(witness, node, SlaveEnd(node.host, witness.rules_of(node), witness.now_ns))
+        super().__init__(replication, node, SlaveEnd(node.host, replication.rules_of(node), replication.now_ns))
         self._master = master
 
     @property
@@ -284,21 +284,21 @@ class _SlaveWatch(_Watch):
 
     @property
     def closed_ns(self) -> int:
-        assert self._end.closed_ns is not None, "it is closed"
+        assert self._end.closed_ns is not None, "the connection is closed"
         return self._end.closed_ns
 
     def before_receive(self) -> None:
         store, _, _ = self._node.running
-        with self._witness.atomic():
-            self._witness.report(rep.check_last_blank(self._node.host, store))
+        with self._replication.atomic():
+            self._replication.report(rep.check_last_blank(self._node.host, store))
         if self._node.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
-            with self._witness.atomic():
+            with self._replication.atomic():
                 log_end = store.log.max_offset
-            self._witness.report(self._end.check_progress(log_end))
+            self._replication.report(self._end.check_progress(log_end))
 
     def received(self, data: bytes) -> None:
-        self._end.note_frames(data, self._witness.now_ns)
-        self._witness.report(self._end.check_times(self._witness.now_ns))
+        self._end.note_frames(data, self._replication.now_ns)
+        self._replication.report(self._end.check_times(self._replication.now_ns))
 
     def sending(self, data: bytes) -> None:
         """Judge a report.
@@ -307,11 +307,11 @@ class _SlaveWatch(_Watch):
         does not, even if it is repeated.
         """
         offset = decode_report(data, stream=self._node.name, position=0)
-        self._witness.judge_report(self._node, self._end, offset)
+        self._replication.judge_report(self._node, self._end, offset)
 
     def _has_reason(self) -> bool:
         _, disk, _ = self._node.running
-        client, has_fault = self._node.client, allowances.has_any_fault(disk) or self._witness.may_delay(disk)
+        client, has_fault = self._node.client, allowances.has_any_fault(disk) or self._replication.may_delay(disk)
         return client.diverged is not None or client.master_address != self._master or has_fault
 
 
@@ -321,8 +321,8 @@ class _SlaveConnections:
     There is one at a time, and each is an interval after the last one to the same master.
     """
 
-    def __init__(self, witness: ReplicationJudge, node: ClusterNode) -> None:
-        self._witness = witness
+    def __init__(self, replication: ReplicationJudge, node: ClusterNode) -> None:
+        self._replication = replication
         self._node = node
         self._newest: _SlaveWatch | None = None
         self._ended_ns: int | None = None
@@ -340,16 +340,16 @@ class _SlaveConnections:
             ended_ns = None if newest.is_open else newest.closed_ns
         elif ended_ns is None:
             return
-        self._witness.check_flushed(self._node)
-        since_ns = None if ended_ns is None else self._witness.now_ns - ended_ns
-        late_ns = 0 if ended_ns is None else self._witness.rules_of(self._node).slack_ns(ended_ns)
+        self._replication.check_flushed(self._node)
+        since_ns = None if ended_ns is None else self._replication.now_ns - ended_ns
+        late_ns = 0 if ended_ns is None else self._replication.rules_of(self._node).slack_ns(ended_ns)
         if not self._is_woken:
-            self._witness.report(rep.check_reconnect(self._node.host, since_ns, late_ns))
+            self._replication.report(rep.check_reconnect(self._node.host, since_ns, late_ns))
         self._newest, self._is_woken = None, False
 
     def connected(self) -> _SlaveWatch:
-        self._newest = _SlaveWatch(self._witness, self._node, self._address)
+        self._newest = _SlaveWatch(self._replication, self._node, self._address)
         return self._newest
 
     def failed(self) -> None:
-        self._ended_ns = self._witness.now_ns
+        self._ended_ns = self._replication.now_ns

@@ -61,7 +61,7 @@ class ViolationKind:
     """Number of replayed failures that recur without any bug."""
 
     def __post_init__(self) -> None:
-        assert len(self.failures) > 0, "a broken promise has a failure"
+        assert len(self.failures) > 0, "a violated promise has a failure"
         assert self.times == sum(self.scenarios.values()), (self.times, self.scenarios)
 
     @property
@@ -167,9 +167,9 @@ def _has_violation(record: RunRecord, mutant: Mutant, signature: str) -> bool:
 
 def likeliest_cause_names(row: ViolationKind) -> list[str]:
     """Return the likeliest causes, or a line which states that no single bug is the cause."""
-    unknown = "none: it breaks without them, too" if row.clean else "only several together"
+    unknown = "none: it also fails without these bugs" if row.clean else "only several bugs together"
     return [cause.id for cause in row.likeliest_causes] or [unknown]
 
 
 def cause_text(cause: Cause) -> str:
-    return f"{cause.id}: without it {cause.mended} of {cause.tries} hold, alone it breaks {cause.enough}"
+    return f"{cause.id}: {cause.mended} of {cause.tries} pass without it, {cause.enough} fail with it alone"

@@ -3,13 +3,13 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.given import ReceivedMessages
 from tornlog.scenarios.oracle.group_delivery import MessagePlace
 from tornlog.scenarios.oracle.invariants.consumers import PullBounds
 from tornlog.scenarios.oracle.known_damage import DamagedBytes
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord, ReadRecord
+from tornlog.scenarios.oracle.received_messages import ReceivedMessages
 from tornlog.scenarios.workload.options import set_delay_level
 
 PLACE = MessagePlace("T0", 0, 4)
@@ -75,7 +75,7 @@ def test_a_delayed_message_received_early_breaks_sched() -> None:
     assert (
         violations_of_received(ledger, ReadRecord(RECORD._replace(properties=properties), b"body")) == "SCHED delivery"
     )
-    assert ledger.seen[0].copy_end == 712
+    assert ledger.consumed[0].copy_end == 712
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_message_answered_by_an_earlier_life_counts_as_seen_only_under_sync_fl
 ) -> None:
     ledger = ledger_of_one()
     assert not violations_of_received(ledger, ReadRecord(RECORD, b"body"), sync_flush=sync_flush, asked_in=asked_in)
-    assert [(one.put.name, one.queue_offset) for one in ledger.seen] == [("m0", 4)] * is_seen
+    assert [(one.put.name, one.queue_offset) for one in ledger.consumed] == [("m0", 4)] * is_seen
 
 
 def test_receiving_an_unanswered_put_reveals_its_offset() -> None:

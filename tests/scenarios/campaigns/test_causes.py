@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures import QUIET_SCENARIO
-from tornlog.scenarios.campaigns import blame
-from tornlog.scenarios.campaigns.blame import (
+from tornlog.scenarios.campaigns import causes as causes_module
+from tornlog.scenarios.campaigns.causes import (
     FAILURES_TRIED,
     Cause,
     ViolationKind,
@@ -77,7 +77,7 @@ def test_failures_alternate_between_scenarios(failure: Failure) -> None:
     def of(scenario: str, seed: int) -> Failure:
         return Failure(scenario, "", seed, None, failure.original)
 
-    order = blame._alternating_by_scenario([of("b", 3), of("a", 9), of("b", 1), of("a", 2), of("b", 8)])
+    order = causes_module._alternating_by_scenario([of("b", 3), of("a", 9), of("b", 1), of("a", 2), of("b", 8)])
     assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
 
 
@@ -111,7 +111,7 @@ def row(failure: Failure) -> ViolationKind:
 def test_causes_are_found_by_runs_with_only_one_bug_and_runs_without_that_bug(
     row: ViolationKind, monkeypatch: pytest.MonkeyPatch, broken_by: set[str], causes: tuple[Cause, ...], likeliest: int
 ) -> None:
-    monkeypatch.setattr(blame, "_has_violation", lambda record, mutant, signature: mutant.id in broken_by)
+    monkeypatch.setattr(causes_module, "_has_violation", lambda record, mutant, signature: mutant.id in broken_by)
     found = with_causes(row, MEMBERS)
     assert found.causes == causes
     assert found.likeliest_causes == causes[:likeliest]
@@ -120,7 +120,7 @@ def test_causes_are_found_by_runs_with_only_one_bug_and_runs_without_that_bug(
 def test_a_promise_that_breaks_without_any_bug_has_no_cause(
     row: ViolationKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blame, "_has_violation", lambda record, mutant, signature: mutant.id == "none")
+    monkeypatch.setattr(causes_module, "_has_violation", lambda record, mutant, signature: mutant.id == "none")
     found = with_causes(row, MEMBERS)
     assert (found.clean, found.causes, found.likeliest_causes) == (1, (), ())
     assert found.to_json("again")["clean"] == 1
@@ -131,7 +131,7 @@ def test_an_endless_run_does_not_make_a_bug_the_cause(row: ViolationKind, monkey
         raise CpuLimitReached
 
     monkeypatch.setattr(parts, "replay", no_end)
-    assert blame._has_violation(row.first.original.record, MEMBERS[0], "status-answer")
+    assert causes_module._has_violation(row.first.original.record, MEMBERS[0], "status-answer")
 
 
 def test_causes_do_not_depend_on_the_number_of_processes() -> None:

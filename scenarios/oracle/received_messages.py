@@ -54,7 +54,7 @@ class ReceivedMessages:
                 place = MessagePlace(*queue, queue_offset)
             is_after = place[:2] == queue and place.queue_offset > following
             missing = range(following, place.queue_offset)
-            lacks = ledger.tears and ledger.holes.get(queue, set()).issuperset(missing)
+            lacks = ledger.tears and ledger.missing_offsets.get(queue, set()).issuperset(missing)
             if is_after and ledger.expired_to and not self.may_skip:
                 if asked_in == ledger.life:
                     self.report(consumers.check_skipped_messages(ledger, queue, following, place.queue_offset))
@@ -92,17 +92,17 @@ class ReceivedMessages:
         if not is_known_damage:
             self.report(consumers.check_received(ledger, put, record))
         if not self.wants(put):
-            summary, found = f"{put.name} was given to a consumer that does not want it", str(put.properties)
+            summary, found = f"{put.name} does not match its consumer's subscription", str(put.properties)
             self.report([Violation("READ", summary, field="filter", expected=self.wanted, found=found)])
         if put.delay_ms is not None and self.has_steady_clock:
             self.report(delivery.check_not_seen_early(put, self.now_ns()))
         is_late = asked_in != ledger.life
         if (is_late and not self.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
             return put
-        is_own = put.detour is None
+        is_own = put.waiting_place is None
         if is_own and not is_late and put.physical_offset is None and not is_known_damage:
             put.physical_offset, put.queue_offset = record.physical_offset, record.queue_offset
             put.wrote_bytes = record.size_bytes
         copy_end = None if is_own else record.physical_offset + record.size_bytes
-        ledger.seen.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
+        ledger.consumed.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
         return put
