@@ -299,7 +299,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             network=TROUBLED,
             cluster={"slaves": (0, 0, 1)},
             broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
-        ),
+        ).with_late_optional(0.7, takeover={"broker": {"slave_takes_over": (True,)}}),
         stream="clients-go-on-at-another-master",
     ),
 )
