@@ -13,6 +13,7 @@ _CLOCK_STEPS: Mapping[str, Any] = {
 }
 """Steps of the wall clock that may exceed the time of a lock or a member, which count by the monotonic clock."""
 _CLOCK_STEPS_CHANCE = 0.3
+_RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
@@ -90,7 +91,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
+        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
+        .with_late_optional(0.5, reconnects=_RECONNECTS),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -112,7 +114,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (350_000,),
             },
-        ).with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
+        )
+        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
+        .with_late_optional(0.5, reconnects=_RECONNECTS),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
