@@ -631,6 +631,13 @@ class FaultKind(StrEnum):
         "ConnectionRefusedError after a round trip",
         f"{_TCP}, section 3.10.7.1",
     )._replace(knob="refused_chance")
+    FAILED_ACCEPT = _network(
+        "failed accept",
+        "a connection could not be accepted, and was closed",
+        "the process has no free descriptor, or the system no memory",
+        "OSError (EMFILE) from accept; the peer, which had connected, sees the end of the stream",
+        "accept(2), EMFILE",
+    )._replace(knob="failed_accept_chance")
     FAILED_POLL = _network(
         "failed poll",
         "a wait for many connections failed, and the task that serves them ended",

@@ -5,6 +5,7 @@
     one-way link     the same in one direction only
     slow link        bytes queue at a low rate for a while
     late delivery    one transmission takes much longer than usual, and delays the rest of its stream
+    failed accept    an accept fails, because the process has no free descriptor
     failed poll      a wait for many connections fails
 
 `sim.network` applies faults of connections, such as resets and half-open connections. A host's connections to itself
@@ -86,6 +87,9 @@ class NetworkFaults(LinkConditions):
 
     def refuses_connection(self, source: str, target: str) -> bool:
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
+
+    def fails_accept(self, machine: str) -> bool:
+        return self._inject_if(FaultKind.FAILED_ACCEPT, machine)
 
     def fails_poll(self, machine: str) -> bool:
         return self._inject_if(FaultKind.FAILED_POLL, machine)

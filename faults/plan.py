@@ -90,6 +90,7 @@ class NetworkPlan:
     broken_chance: float = 0.0
     half_open_chance: float = 0.0
     refused_chance: float = 0.0
+    failed_accept_chance: float = 0.0
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
     """Chance per death of a machine, unless the caller specifies the kind of death."""

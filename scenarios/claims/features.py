@@ -281,6 +281,8 @@ class BrokerPlan:
     """Number of orderly consumers of one group. They share the queues by rebalancing, and lock each queue."""
     leave_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per heartbeat, that a group member unregisters or falls silent, and returns later."""
+    reconnect_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per heartbeat and broker, that a group member connects again, and ends the old connection later."""
     watches_routes: bool = knob_field(False, plain=False, weight=2)
     """A client compares the routes at every name server with the brokers that run. Needs a network without faults."""
     sends_in_flight: int = knob_field(1, plain=1, weight=2)

@@ -39,6 +39,11 @@ class SimListener:
         self._waiting: deque[SimConnection] = deque()
 
     def accept(self, timeout_ms: int | None) -> SimConnection:
+        """Return the next connection.
+
+        If the link conditions make the accept fail, closes the connection, as `store.real` does, and raises
+        OSError(EMFILE).
+        """
         medium = self._medium
         medium.pass_scheduling_point(self._machine, self.gate.label)
         due_ns = medium.due_ns(timeout_ms)
@@ -49,6 +54,10 @@ class SimListener:
                 raise TimeoutError(errno.ETIMEDOUT, f"{self.address}: no connection in time")
             self.gate.wait(due_ns)
         connection = self._waiting.popleft()
+        if medium.conditions.fails_accept(self._machine.name):
+            medium.record_event("failed accept", connection.label, b"")
+            connection.end_stream()
+            raise OSError(errno.EMFILE, f"{self.address}: Too many open files")
         medium.record_event("accept", connection.label, b"")
         return connection
 

@@ -45,6 +45,9 @@ class LinkConditions:
     def refuses_connection(self, source: str, target: str) -> bool:
         return False
 
+    def fails_accept(self, machine: str) -> bool:
+        return False
+
     def fails_poll(self, machine: str) -> bool:
         return False
 

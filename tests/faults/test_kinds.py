@@ -219,8 +219,8 @@ class Networked(NamedTuple):
             while True:
                 with suppress(OSError):
                     poller.wait(None)
-                connection = listener.accept(None)
                 with suppress(OSError):
+                    connection = listener.accept(None)
                     while data := connection.receive(100, None):
                         connection.send(data, None)
 
@@ -302,6 +302,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "broken connection": Networked(NetworkPlan(broken_chance=0.1)),
     "half-open connection": Networked(NetworkPlan(half_open_chance=0.1)),
     "refused connection": Networked(NetworkPlan(refused_chance=0.3)),
+    "failed accept": Networked(NetworkPlan(failed_accept_chance=0.3)),
     "failed poll": Networked(NetworkPlan(failed_poll_chance=0.3)),
     "silent death": Networked(NetworkPlan(silent_death_chance=0.5)),
     "reset at death": Networked(NetworkPlan(reset_at_death_chance=0.5)),

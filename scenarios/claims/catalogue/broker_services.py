@@ -18,6 +18,7 @@ _OPERATOR_CONNECTIONS: Mapping[str, Any] = {
     "broker": {"operator_connections": (6,), "tasks_each": (4,), "buffer_bytes": (65_536,)},
 }
 """With a fixed latency, requests of several connections and the end of another arrive at the same time."""
+_RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
@@ -95,7 +96,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
+        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
+        .with_late_optional(0.5, reconnects=_RECONNECTS),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -117,7 +119,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (350_000,),
             },
-        ).with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
+        )
+        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
+        .with_late_optional(0.5, reconnects=_RECONNECTS),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(

@@ -146,7 +146,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(0.25, failed_accepts={"network": {"failed_accept_chance": (0.1, 0.3)}}),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
@@ -299,7 +301,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             network=TROUBLED,
             cluster={"slaves": (0, 0, 1)},
             broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
-        ),
+        ).with_late_optional(0.7, takeover={"broker": {"slave_takes_over": (True,)}}),
         stream="clients-go-on-at-another-master",
     ),
 )

@@ -85,6 +85,25 @@ STEADY_TRAFFIC: Mapping[str, Any] = {
 }
 """Messages come so often that a master needs no heartbeat for longer than the interval of a silence."""
 
+LONG_WAITS: Mapping[str, Any] = {
+    "pauses": {"chance": (1.0,), "ms_max": (2_000,)},
+    "cluster": {
+        "slaves": (1,),
+        "sync_master": (True,),
+        "slave_timeout_ms": (12_000,),
+        "transfer_batch_bytes": (32_768,),
+    },
+    "broker": {"buffer_bytes": (65_536,)},
+    "network": {
+        "broken_chance": (0.15,),
+        "half_open_chance": (0.0,),
+        "one_way_chance": (0.0,),
+        "partition_chance": (0.0,),
+    },
+    "settings": {"ha_slave_fallbehind_max": (256 << 20,)},
+}
+"""A put whose report was lost with its connection still waits while later puts are reported over the next one."""
+FAILED_ACCEPTS: Mapping[str, Any] = {"network": {"failed_accept_chance": (0.1, 0.3)}}
 _EQUAL_RECORD_BYTES = 158
 """Of a message with a body of 40 bytes and no more properties than every message of equal size."""
 EXACT_LAGS: Mapping[str, Any] = {
@@ -174,7 +193,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "replication-network-faults",
         "after network faults, no acknowledged message is missing, and slaves catch up once the network works",
-        TROUBLED,
+        TROUBLED.with_late_optional(0.5, failed_accepts=FAILED_ACCEPTS),
         stream="network-trouble-costs-time-not-messages",
     ),
     # While a slave catches up, disks fail or are slow and connections break. The slave then resumes, or starts at
@@ -200,7 +219,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "replication-reconnects",
         "whenever connections of slaves end, each frame, report and answer is the one that its connection permits, and "
         "each end notices a silence in time",
-        RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC).with_late_optional(0.25, lags=EXACT_LAGS),
+        RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC)
+        .with_late_optional(0.25, lags=EXACT_LAGS)
+        .with_late_optional(0.5, failed_accepts=FAILED_ACCEPTS)
+        .with_late_optional(0.4, long_waits=LONG_WAITS),
     ),
     # The master or the slave stops while producers put messages and delayed messages become due, without other faults.
     Scenario(

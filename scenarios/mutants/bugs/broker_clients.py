@@ -32,6 +32,7 @@ from ..mutant import bit, bug, needs
 _ORDERLY = SCENARIOS["orderly-consumers"].ranges.replace(
     heals=(True,), broker={"leave_chance": (0.3,), "client_death_chance": (0.3,), "rest_ms_max": (150_000,)}
 )
+_RECONNECTING = SCENARIOS["group-members"].ranges.replace(broker={"reconnect_chance": (1.0,)})
 
 
 @bug("lock-never-expires", clients, "_is_expired", found_by=("LOCK", "LIVE"))
@@ -335,3 +336,19 @@ def _remove_watched_channel(self: ConsumerManager, channel: Channel) -> None:
         bit(any(channel in info.clients for name, info in self._groups.items() if name not in watched))
     for group in watched:
         self.unregister(group, channel, notify=True)
+
+
+# RocketMQ: apache/rocketmq issues 6810 and 7073.
+@bug("old-connection-removes-client", ConsumerManager, "remove_channel", found_by=("LIVE",))
+@needs(_RECONNECTING)
+def remove_client(self: ConsumerManager, channel: Channel) -> None:
+    """The end of a client's old connection removes the client from its groups, although it has a newer connection."""
+    with self._lock:
+        ended = []
+        for name, info in self._groups.items():
+            if channel in info.clients:
+                gone = info.clients[channel].client_id
+                ended += [(name, each) for each, client in info.clients.items() if client.client_id == gone]
+    bit(any(each is not channel for _, each in ended))
+    for name, each in ended:
+        self.unregister(name, each, notify=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....store.broker.name_server import NameServer, RegisteredBroker
+from ....store.broker.name_server import BROKER_EXPIRED_MS, NameServer, RegisteredBroker
 from ....store.broker.router import Channel
 from ....store.broker.topic_names import PERM_READ_WRITE, PERM_WRITE
 from ....store.broker.topics import TopicConfigManager
@@ -17,6 +17,9 @@ _SETTINGS = _ROUTES.replace(
     broker={"settings_operators": (1,)},
     disturbances={"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
     network={"late_chance": (0.0,)},
+)
+_TAKEOVER = SCENARIOS["client-failover"].ranges.replace(
+    heals=(True,), cluster={"slaves": (1,)}, broker={"slave_takes_over": (True,)}
 )
 _OPERATED = SCENARIOS["operator-changes"].ranges.replace(cluster={"slaves": (1,)})
 
@@ -145,3 +148,17 @@ def register_and_add(self: NameServer, broker: RegisteredBroker) -> RegisteredBr
     if known is not None and bit(bool(known.topics.keys() - broker.topics.keys())):
         broker = replace(broker, topics={**known.topics, **broker.topics})
     return register_and_add.original(self, broker)
+
+
+# RocketMQ 5 compares versions in this way: RouteInfoManager.registerBroker.
+@bug("successor-not-listed", NameServer, "register", found_by=("QUIET", "LIVE"))
+@needs(_TAKEOVER)
+def register_newer(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
+    """A slave that replaces its lost master is not in the routes until the lost master expires, because both have the
+    same version of the topics."""
+    known, version = self._others.get((broker.name, broker.broker_id)), broker.version
+    if known is not None and known.address != broker.address and known.version is not None and version is not None:
+        is_listed = known.heard_ns > self._clock.monotonic_ns() - BROKER_EXPIRED_MS * 1_000_000
+        if bit(is_listed and version <= known.version):
+            return next((each for each in self._all_brokers() if (each.name, each.broker_id) == (broker.name, 0)), None)
+    return register_newer.original(self, broker)

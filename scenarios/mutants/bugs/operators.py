@@ -1,6 +1,6 @@
 """Bugs of a broker's answers to operators, and of name servers: topics, groups, permissions, offsets, routes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ....store.broker.client_calls import ClientPushes
@@ -30,6 +30,23 @@ def remove_from_memory(self: VersionedTable[Entry], name: str) -> None:
         version, table = self._state
         bit(name in table)
         self._state = version, {key: value for key, value in table.items() if key != name}
+
+
+# Apache Pulsar: apache/pulsar issue 21545.
+@bug("send-replaces-new-topic", VersionedTable, "get_or_create_entry", found_by=("META", "QUIET"))
+@needs(_OPERATED, broker_settings={"auto_create_topic_enable": (True,)})
+def create_unlooked(self: VersionedTable[Entry], name: str, make: Callable[[], Entry]) -> Entry:
+    """The automatic creation of a topic or group replaces an entry that an operator creates at the same time."""
+    found = self._state[1].get(name)
+    if found is None:
+
+        def with_entry(table: dict[str, Entry]) -> dict[str, Entry]:
+            entry = make()
+            bit(table.get(name, entry) != entry)
+            return {**table, name: entry}
+
+        found = self.change(with_entry)[name]
+    return found
 
 
 @bug("changed-entry-not-stored", VersionedTable, "put", found_by=("META",))

@@ -1,16 +1,18 @@
 """Bugs of a slave's connection, at both ends: wake-ups, frames, reports, silences and closes."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 from ....store.config import FlushDiskType
 from ....store.errors import CorruptFileError
 from ....store.formats.replication import REPORT_BYTES, FrameReader, TransferPiece, encode_frame_header
-from ....store.network import Connection
+from ....store.network import Connection, Listener
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS, HAClient
 from ....store.replication.ha_service import HAConnection, HAService
 from ....store.replication.replica_log import ReplicaLog
 from ....store.service import do_nothing
-from ...claims.catalogue.clusters import CLUSTER, HANDOVER, RECONNECTS, STEADY_TRAFFIC
+from ...claims.catalogue.clusters import CLUSTER, FAILED_ACCEPTS, HANDOVER, RECONNECTS, STEADY_TRAFFIC
 from ..mutant import bit, bug, needs
 
 _NS_PER_MS = 1_000_000
@@ -19,6 +21,22 @@ _SILENT = RECONNECTS.replace(network={"half_open_chance": (0.2,)}, settings={"ha
 
 
 # -- the master's end ------------------------------------------------------------------------------
+
+
+# Redis-cerberus: projecteru/redis-cerberus issue 29.
+@bug("ha-failed-accept-ends-listener", HAService, "_accept_until_closed", found_by=("QUIET", "LIVE", "REP"))
+@needs(RECONNECTS.replace(**FAILED_ACCEPTS), heals=(True,))
+def accept_until_error(self: HAService, listener: Listener) -> None:
+    """After a failed accept, such as without free descriptors, no slave can connect until the master restarts."""
+
+    def accept(timeout_ms: int | None) -> Connection:
+        try:
+            return listener.accept(timeout_ms)
+        except OSError as error:
+            bit(not isinstance(error, ConnectionError))
+            raise ConnectionAbortedError(str(error)) from error
+
+    accept_until_error.original(self, cast(Listener, SimpleNamespace(accept=accept)))
 
 
 @bug("ha-wakes-one-slave", HAService, "_wake_connections", found_by=("REP",))

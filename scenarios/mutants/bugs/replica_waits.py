@@ -5,11 +5,12 @@ from collections.abc import Callable
 from ....store.formats.messages import PutMessageStatus
 from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
 from ....store.replication.ha_service import HAConnection
-from ...claims.catalogue.clusters import EXACT_LAGS, FREEZES, RECONNECTS
+from ...claims.catalogue.clusters import EXACT_LAGS, FREEZES, LONG_WAITS, RECONNECTS
 from ..mutant import bit, bug, needs
 
 _WAITING = RECONNECTS.replace(cluster={"sync_master": (True,)})
 _TWO_SLAVES = RECONNECTS.replace(cluster={"sync_master": (True,), "slaves": (2,)})
+_LONG_WAITS = RECONNECTS.replace(**LONG_WAITS)
 _EXACT_LAGS = RECONNECTS.replace(**EXACT_LAGS)
 _SMALL_LIMIT = _WAITING.replace(settings={"ha_slave_fallbehind_max": (1_500,)})
 
@@ -27,6 +28,21 @@ def complete_one(self: GroupTransfer, replica: Replica) -> None:
     done = [each for each in self._requests if replica.has_range(each.start_offset, each.end_offset)]
     bit(len(done) > 1)
     _complete(self, done[:1])
+
+
+# RocketMQ: apache/rocketmq issue 1227.
+@bug("ha-uncovered-put-delays-later", GroupTransfer, "complete_reported_requests", found_by=("REP",))
+@needs(_LONG_WAITS)
+def complete_in_order(self: GroupTransfer, replica: Replica) -> None:
+    """A report answers waiting puts only up to the first one that it does not confirm."""
+    with self._lock:
+        count, requests = 0, self._requests
+        while count < len(requests) and replica.has_range(requests[count].start_offset, requests[count].end_offset):
+            count += 1
+        done, self._requests = requests[:count], requests[count:]
+        bit(any(replica.has_range(each.start_offset, each.end_offset) for each in self._requests))
+    for request in done:
+        request.complete(PutMessageStatus.PUT_OK)
 
 
 @bug("ha-report-answers-at-first-byte", GroupTransfer, "complete_reported_requests", found_by=("REP", "DUR"))

@@ -59,12 +59,19 @@ def check_slave_acknowledged(
 
 
 def check_slave_wait(
-    put: PutEntry, result: PutMessageResult, ends: Sequence[MasterEnd], fallbehind_max: int, late_ns: int, work_ns: int
+    put: PutEntry,
+    result: PutMessageResult,
+    ends: Sequence[MasterEnd],
+    fallbehind_max: int,
+    late_ns: int,
+    work_ns: int,
+    waits_since_ns: int,
 ) -> Iterator[Violation]:
     """Yield an answer of a SYNC_MASTER that its connections with slaves contradict, when it is given.
 
     ends: all connections since the master's start. fallbehind_max: haSlaveFallbehindMax. late_ns: for how long the
     master may not have handled a report or an end. work_ns: the time for the syncs of a put.
+    waits_since_ns: when the put began to wait. A later report answers it, also if the connection closes afterwards.
     """
     append, status = result.append, result.status
     if append is None or not put.wait or put.answered_ns is None:
@@ -80,7 +87,10 @@ def check_slave_wait(
         elif now_ns - max(min(confirmed_ns), asked_ns) > late_ns + work_ns:
             summary, expected = "long after a slave confirmed it", f"at {min(confirmed_ns) / _NS_PER_MS:g} ms"
     elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-        known = [at_ns for each in open_ends if (at_ns := each.confirmed_ns(start, end)) is not None]
+        heard = [
+            each for each in ends if each.is_replica and (each.closed_ns is None or each.closed_ns > waits_since_ns)
+        ]
+        known = [at_ns for each in heard if (at_ns := each.confirmed_ns(start, end)) is not None]
         if known and min(known) < now_ns - late_ns:
             summary, expected = "a slave confirmed it", "PUT_OK"
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE:

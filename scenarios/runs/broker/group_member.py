@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.group_members import MemberNotice
@@ -84,6 +85,19 @@ class GroupMember(BrokerUser):
             self._leave_by_chance()
 
     def _send_heartbeat(self, broker: str) -> None:
+        old = self._connect_again_by_chance(broker)
+        self._register(broker)
+        if old is not None:
+            old.close()
+
+    def _connect_again_by_chance(self, broker: str) -> RemotingClient | None:
+        """Return the old connection, which outlives the first heartbeat over the new one."""
+        if self.insists or not self.stream.chance(self.plan.broker.reconnect_chance, "connects again"):
+            return None
+        address = self.routes.broker_for_offsets(broker, self.run.topics[0])
+        return None if address is None or address.is_slave else self.routes.replace_client(address)
+
+    def _register(self, broker: str) -> None:
         members, client_id = self.run.accounts[broker].members, self.client_id
         is_new = members.record_heartbeat_request(client_id, self.now_ns)
         try:

@@ -29,7 +29,7 @@ from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
 from .operated_group import OperatedGroup
-from .refused_requests import check_refused, refused_requests
+from .refused_requests import check_refused, refused_requests, send_to_missing_queue
 from .routes import BrokerAddress
 
 OPERATORS_NET = 110
@@ -40,6 +40,9 @@ _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
 _OFTEN = 6
+_SENDS_AT_ONCE = 3
+_CREATED_BY_SEND: Settings = (1, 1, 6, False)
+"""The settings of a topic that a broker creates for `send_to_missing_queue`."""
 _DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
@@ -80,6 +83,7 @@ class OperatorClient(BrokerUser):
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
             self._change_own_topic,
+            self._create_beside_sends,
             self._change_system_topic,
             self._use_missing_names,
             self._change_group,
@@ -158,6 +162,42 @@ class OperatorClient(BrokerUser):
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
         order = stream.chance(0.5, "ordered")
         self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
+
+    def _create_beside_sends(self, broker: str) -> None:
+        """Create topics while producers send to them, for which the broker creates the topics, too.
+
+        The broker refuses the sends, because their queue does not exist. The operator's settings must win.
+        """
+        for topic in _OWN_TOPICS * 2:
+            self._create_beside_send(broker, topic)
+        self._read_tables(broker)
+
+    def _create_beside_send(self, broker: str, topic: str) -> None:
+        stream = self.stream
+        table = self.run.accounts[broker].tables.topics
+        command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
+        deleted = self._change(table, broker, topic, None, command)
+        if deleted is None or not deleted.is_success:
+            return
+        sends = [table.record_request(topic, _CREATED_BY_SEND) for _ in range(_SENDS_AT_ONCE)]
+        answered = []
+
+        def send(delay_ms: int) -> None:
+            self.world.tasks.sleep(delay_ms)
+            answered.append(self.ask(broker, send_to_missing_queue(topic)))
+
+        spawn, delays_ms = self.world.tasks.spawn, range(_SENDS_AT_ONCE)
+        tasks = [spawn(f"send {delay_ms}", partial(send, delay_ms)) for delay_ms in delays_ms]
+        queues = stream.randint(2, 4, "queues of a topic")
+        reply = self._put_topic(broker, topic, queues, queues, stream.choice(_PERMS, "own perm"), order=False)
+        for task in tasks:
+            task.join(None)
+        if reply is None or not reply.is_success or None in answered:
+            for each in sends:
+                each.is_given_up = True
+            return
+        for each in sends:
+            table.record_refusal(topic, each)
 
     def _change_system_topic(self, broker: str) -> None:
         """Change a system topic. The broker must refuse this if validateSystemTopicWhenUpdateTopic is set."""

@@ -148,6 +148,11 @@ def send_without_queues(topic: str) -> RefusedRequest:
     return RefusedRequest("a send to a topic without queues", _send(topic, e="-1"), codes)
 
 
+def send_to_missing_queue(topic: str) -> RemotingCommand:
+    """Return a send that a broker refuses, but for which it creates a missing topic with one queue."""
+    return _send(topic, e="99")
+
+
 def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:
     fields = {"a": _MISSING, "b": topic, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0", "g": "0", "h": "0"}
     fields |= {"i": "", "j": "0", "k": "false", "m": "false", **changed}

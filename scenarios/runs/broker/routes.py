@@ -90,6 +90,10 @@ class Routes:
     def client(self, broker: BrokerAddress) -> RemotingClient:
         return self._client(broker.address)
 
+    def replace_client(self, broker: BrokerAddress) -> RemotingClient | None:
+        """Use a new connection to a broker from now on. Return the old one, if any, which the caller closes."""
+        return self._clients.pop(broker.address, None)
+
     def send_request(
         self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand, int]:

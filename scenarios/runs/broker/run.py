@@ -31,6 +31,7 @@ from .routes import NAME_SERVER_MS, ROUTES_MS
 
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
+_SILENT_LOSS_CHANCE = 0.7
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
@@ -228,7 +229,9 @@ class BrokerRun(BrokersAndClients):
         lost.account.ledger.commits.note_stop()
         assert new_master.copies is not None, "the new master was a slave"
         lost.account.ledger.delay_progress = new_master.copies.files.delays
-        lost.life.endpoint.dies_silently = False
+        # After a power cut name servers list the lost master until the slave registers in its place.
+        stream = self._choices.stream("takeover")
+        lost.life.endpoint.dies_silently = stream.chance(_SILENT_LOSS_CHANCE, "the master is lost silently")
         self._end_broker(lost, OFF)
         self._end_broker(new_master, HEAL)
         new_master.take_over([node.identity for node in others])

@@ -50,6 +50,8 @@ class ReplicationJudge:
         self._paused_ns = paused_ns
         self.master_ends: list[MasterEnd] = []
         """All connections since the master's start."""
+        self._wait_since_ns: dict[int, int] = {}
+        """Log offset of a put -> when it began to wait for a slave."""
         self._readable: list[tuple[int, int]] = []
         """Times since the master's start at which its log was readable up to an offset."""
 
@@ -112,7 +114,8 @@ class ReplicationJudge:
         yield from rep.check_slave_acknowledged(store, self.history, self.replicas, put, result)
         late_ns = live.pauses_ms_max(self._plan) * _MS + self._paused_ns(put.asked_ns)
         fallbehind_max, work_ns = store.config.ha_slave_fallbehind_max, live.start_ms_max(self._plan) * _MS
-        yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns)
+        since_ns = self._wait_since_ns.get(-1 if result.append is None else result.append.wrote_offset, self.now_ns)
+        yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns, since_ns)
         transfer = store.commit_log.group_transfer
         if transfer is not None and not master.is_stopping:
             with self.atomic():
@@ -133,6 +136,7 @@ class ReplicationJudge:
         ) -> GroupTransferRequest:
             since_ns = self.now_ns
             request = submit(start_offset, end_offset, on_known)
+            self._wait_since_ns[start_offset] = self.now_ns
             if request.poll(since_ns) is not PutMessageStatus.SLAVE_NOT_AVAILABLE:
                 self.report(rep.check_near_slave(end_offset, self.master_ends, limit, since_ns, self.now_ns))
             return request

@@ -100,21 +100,30 @@ def test_a_slave_reports_only_received_bytes_at_once_and_in_each_interval() -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "reported", "closed_ms", "answered_ms", "limit", "is_right"),
+    ("status", "reported", "closed_ms", "answered_ms", "limit", "waits_ms", "is_right"),
     [
-        (OK, 250, None, 5, 1_000, True),
-        (OK, 249, None, 5, 1_000, False),
-        (OK, 250, None, 8, 1_000, False),
-        (TIMEOUT, 249, None, 5, 1_000, True),
-        (TIMEOUT, 250, None, 5, 1_000, False),
-        (TIMEOUT, 200, 4, 5, 1_000, True),
-        (NONE, 200, None, 5, 1_000, False),
-        (NONE, 200, None, 5, 50, True),
-        (NONE, 200, 2, 5, 1_000, True),
+        (OK, 250, None, 5, 1_000, 3, True),
+        (OK, 249, None, 5, 1_000, 3, False),
+        (OK, 250, None, 8, 1_000, 3, False),
+        (TIMEOUT, 249, None, 5, 1_000, 3, True),
+        (TIMEOUT, 250, None, 5, 1_000, 3, False),
+        (TIMEOUT, 200, 4, 5, 1_000, 3, True),
+        (TIMEOUT, 250, 4, 5, 1_000, 3, False),
+        (TIMEOUT, 250, 4, 5, 1_000, 4, True),
+        (NONE, 200, None, 5, 1_000, 3, False),
+        (NONE, 200, None, 5, 50, 3, True),
+        (NONE, 200, 2, 5, 1_000, 3, True),
     ],
 )
 def test_an_answer_must_agree_with_the_connections_of_the_master(
-    status: PutMessageStatus, reported: int, closed_ms: int | None, answered_ms: int, limit: int, *, is_right: bool
+    status: PutMessageStatus,
+    reported: int,
+    closed_ms: int | None,
+    answered_ms: int,
+    limit: int,
+    waits_ms: int,
+    *,
+    is_right: bool,
 ) -> None:
     end = master_end()
     send(end, 200, 50, 1)
@@ -124,7 +133,7 @@ def test_an_answer_must_agree_with_the_connections_of_the_master(
     put = PutEntry("m", "T", 0, "", b"", b"", True, 3 * MS, 1, status)
     put.asked_ns, put.answered_ns = 3 * MS, answered_ms * MS
     result = PutMessageResult(status, AppendMessageResult(200, 50, 0, 0, ("", 0)))
-    assert (not list(rep.check_slave_wait(put, result, [end], limit, 0, 1 * MS))) == is_right
+    assert (not list(rep.check_slave_wait(put, result, [end], limit, 0, 1 * MS, waits_ms * MS))) == is_right
 
 
 @pytest.mark.parametrize(
