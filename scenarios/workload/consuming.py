@@ -10,6 +10,7 @@ from ..oracle import allowances
 from ..oracle.given import ReceivedMessages
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Pull
+from ..oracle.light_places import LIGHT_PREFIX
 from ..oracle.reader import ReadRecord, UnreadableError, read
 from . import options
 
@@ -57,7 +58,10 @@ class Consumer(options.StoreUser):
             tags or "*",
             not plan.disturbances.clock_step_chance,
         )
-        self._place = (self.group, topic, queue_id)
+        group = self.group
+        if topic.startswith(LIGHT_PREFIX) and plan.consuming.commits_offsets and stream.chance(0.7, "light group"):
+            group = f"{LIGHT_PREFIX}{group}"
+        self._place = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
 
     def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
