@@ -141,6 +141,10 @@ class RetentionPlan:
     deletes_segments: bool = knob_field(False, plain=False, weight=2, in_sessions=False)
     deletes_queues: bool = knob_field(False)
     """Empty queues are deleted, too, concurrently with puts and pulls. Needs deletes_segments."""
+    hours_off: int = knob_field(0, plain=0)
+    """The hours for which the machine is off between two lives. Puts then continue a segment whose first messages are
+    old.
+    """
 
 
 @dataclass(frozen=True, slots=True)
