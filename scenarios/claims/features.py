@@ -176,6 +176,7 @@ class SettingsPlan:
     ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
     ha_housekeeping_interval_ms: int = knob_field(20_000)
     ha_slave_fallbehind_max: int = knob_field(256 << 20)
+    flush_delay_offset_interval_ms: int = knob_field(2_000)
 
 
 @dataclass(frozen=True, slots=True)

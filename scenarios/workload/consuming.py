@@ -15,8 +15,11 @@ from ..oracle.reader import ReadRecord, UnreadableError, read
 from . import options
 
 _COMMIT_CHANCE = 0.7
-_SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have."""
+_SUBSCRIPTIONS = (*("TagA", "TagB || TagC||Étiquette", "TagD || polygenelubricants", "TagA\u3000||\t\u00a0TagB "),)
+"""The second and the third contain a tag with a negative hash.
+
+Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have.
+"""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
