@@ -121,6 +121,19 @@ class SideFile:
         self._content = content
         return True
 
+    def drop_backup(self) -> None:
+        """Durably remove the previous version, because it and the current one have become wrong.
+
+        The next `store` replaces the current version and keeps no backup. No effect if the backup is the only readable
+        version. Raises OSError if the disk fails.
+        """
+        if self._content is None:
+            return
+        self._content = None
+        if self._files.status(self.backup_path) is not None:
+            self._files.unlink(self.backup_path)
+            self._files.sync_directory(self._directory)
+
     def _make_directory(self) -> None:
         if not self._directory_is_durable:
             above = directory_of(self._directory)

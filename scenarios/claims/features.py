@@ -141,6 +141,10 @@ class RetentionPlan:
     deletes_segments: bool = knob_field(False, plain=False, weight=2, in_sessions=False)
     deletes_queues: bool = knob_field(False)
     """Empty queues are deleted, too, concurrently with puts and pulls. Needs deletes_segments."""
+    hours_off: int = knob_field(0, plain=0)
+    """The hours for which the machine is off between two lives. Puts then continue a segment whose first messages are
+    old.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,7 @@ class SettingsPlan:
     ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
     ha_housekeeping_interval_ms: int = knob_field(20_000)
     ha_slave_fallbehind_max: int = knob_field(256 << 20)
+    flush_delay_offset_interval_ms: int = knob_field(2_000)
 
 
 @dataclass(frozen=True, slots=True)

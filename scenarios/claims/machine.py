@@ -24,7 +24,6 @@ CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
-DELAY_OFFSET_INTERVAL_MS = 2_000
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
 TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100)
 
@@ -65,7 +64,6 @@ def config_of(plan: Plan) -> StoreConfig:
         transient_store_pool_size=2,
         warm_mapped_file_enable=plan.memory.warm_files,
         message_delay_level=DELAY_LEVELS,
-        flush_delay_offset_interval_ms=DELAY_OFFSET_INTERVAL_MS,
         enable_lmq=plan.light_queues.chance > 0,
         file_reserved_time_hours=RESERVED_HOURS,
         clean_file_forcibly_enable=plan.retention.deletes_segments,

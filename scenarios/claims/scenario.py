@@ -53,6 +53,10 @@ class Scenario:
     ) -> "Scenario":
         return cls(name, claim, Ranges(**chosen), stream)
 
+    def with_optional(self, chance: float, /, **optional: Mapping[str, Options | Mapping[str, Options]]) -> "Scenario":
+        """See `Ranges.with_optional`."""
+        return replace(self, ranges=self.ranges.with_optional(chance, **optional))
+
     def with_late_optional(
         self, chance: float, /, **optional: Mapping[str, Options | Mapping[str, Options]]
     ) -> "Scenario":

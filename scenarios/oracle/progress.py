@@ -61,7 +61,10 @@ class GroupProgress:
         self.manager = None
         if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
             self.manager = ConsumerOffsetManager(
-                store.world, store.config.config_directory, flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS
+                store.world,
+                store.config.config_directory,
+                flush_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
+                light_queues=store.config.enable_lmq,
             )
             self.manager.on_failure = store.flags.service_failed
             self.manager.file = WatchedSideFile(files, self._ledger.group_progress, self._on_begin)

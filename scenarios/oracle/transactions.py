@@ -71,6 +71,8 @@ class TransactionDecision:
     commits: bool
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
+    answered_ns: int = field(default=-1, compare=False)
+    """When the answer arrived, -1 without an answer."""
     copy_end: int | None = None
     is_acknowledged: bool = False
     """Whether the put of the copy was answered OK; under SYNC_FLUSH the copy is then durable."""
@@ -78,6 +80,12 @@ class TransactionDecision:
     """The queue offset of the half message that the request named, the first one or a copy that was put back."""
     ops_end: int | None = field(default=None, compare=False)
     """The log offset before which all ops of this decision are; None if an op may be missing, or a crash cut one."""
+
+    def is_void(self, before_ns: int) -> bool:
+        """Return whether this request decides nothing, and reserved its half message at most before a time."""
+        if self.status is EndTransactionStatus.PUT_FAILED:
+            return self.answered_ns < before_ns
+        return self.status not in (None, EndTransactionStatus.DECIDED)
 
     @property
     def may_have_copied(self) -> bool:

@@ -80,7 +80,8 @@ def sync_timing_of(plan: Plan) -> SyncTiming:
 
 def _ledger_of(plan: Plan) -> Ledger:
     config = config_of(plan).config_directory
-    progress = Versions(f"{config}/delayOffset.json"), Versions(f"{config}/consumerOffset.json")
+    of_groups = "lmqConsumerOffset.json" if plan.light_queues.chance else "consumerOffset.json"
+    progress = Versions(f"{config}/delayOffset.json"), Versions(f"{config}/{of_groups}")
     return Ledger(tears=plan.faults.torn_bytes_chance > 0.0, delay_progress=progress[0], group_progress=progress[1])
 
 

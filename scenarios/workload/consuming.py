@@ -9,13 +9,17 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..oracle import allowances
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Pull
+from ..oracle.light_places import LIGHT_PREFIX
 from ..oracle.reader import ReadRecord, UnreadableError, read
 from ..oracle.received_messages import ReceivedMessages
 from . import options
 
 _COMMIT_CHANCE = 0.7
-_SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have."""
+_SUBSCRIPTIONS = (*("TagA", "TagB || TagC||Étiquette", "TagD || polygenelubricants", "TagA\u3000||\t\u00a0TagB "),)
+"""The second and the third contain a tag with a negative hash.
+
+Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have.
+"""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
@@ -57,7 +61,10 @@ class Consumer(options.StoreUser):
             tags or "*",
             not plan.disturbances.clock_step_chance,
         )
-        self._place = (self.group, topic, queue_id)
+        group = self.group
+        if topic.startswith(LIGHT_PREFIX) and plan.consuming.commits_offsets and stream.chance(0.7, "light group"):
+            group = f"{LIGHT_PREFIX}{group}"
+        self._place = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
 
     def read_queue(self, progress: ConsumerOffsetManager | None, continues: Callable[[], bool]) -> None:

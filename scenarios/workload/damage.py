@@ -268,11 +268,18 @@ def without_queues(image: Image, config: StoreConfig) -> Image:
     return Image(files, tuple(path for path in image.directories if not f"{path}/".startswith(directory)))
 
 
-def without_derived_files(image: Image, config: StoreConfig) -> Image:
-    """Return an image without queues and index. The checkpoint keeps its size, and its bytes are zero."""
+def without_derived_files(image: Image, config: StoreConfig, kept: Collection[str] = ()) -> Image:
+    """Return an image without queues and index, except the files in `kept`.
+
+    The checkpoint keeps its size, and its bytes are zero.
+    """
     derived, checkpoint = (f"{config.consume_queue_directory}/", f"{config.index_directory}/"), config.checkpoint_path
-    files = {path: file for path, file in image.files.items() if not path.startswith(derived)}
-    directories = tuple(path for path in image.directories if not f"{path}/".startswith(derived))
+    files = {path: file for path, file in image.files.items() if path in kept or not path.startswith(derived)}
+    directories = tuple(
+        path
+        for path in image.directories
+        if not f"{path}/".startswith(derived) or any(one.startswith(f"{path}/") for one in kept)
+    )
     return image_with_content(Image(files, directories), checkpoint, bytes(len(files[checkpoint].content)))
 
 

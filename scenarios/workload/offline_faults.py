@@ -29,6 +29,7 @@ _SPARED_SECTORS_MAX = (5, 40)
 """The maximum number of sectors kept after the lost one: a few, or enough to reach any sector of the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
+_FIRST_FILES_KEPT_CHANCE = 0.7
 _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _FOREIGN_CONTENT = b"not the store's"
@@ -78,9 +79,7 @@ class OfflineFaults:
                 return self._damage_delivery_progress(image, stream)
             return self._damage_progress(image)
         if life.ending == LifeEnding.STOP_AND_FULL_DISK:
-            self.next_start_is_full = True
-            self._record_restarted_queues()
-            return damage.without_derived_files(image, self.config)
+            return self._lose_queues_on_full_disk(image, store)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
@@ -90,6 +89,16 @@ class OfflineFaults:
         if life.ending == LifeEnding.STOP_AND_STRAYS:
             return self._add_foreign_and_damaged_files(image, store)
         return image
+
+    def _lose_queues_on_full_disk(self, image: Image, store: MessageStore) -> Image:
+        """Remove queues and index, and fill the disk. Some queues may keep their first files."""
+        self.next_start_is_full = True
+        self._record_restarted_queues()
+        stream, kept = self.streams("full disk"), set[str]()
+        if stream.chance(_FIRST_FILES_KEPT_CHANCE, "first files kept"):
+            first = [queue.queue.segments[0].file.path for queue in store.queues.all_queues() if queue.queue.segments]
+            kept = {path for path in first if path in image.files and stream.chance(0.7, f"{path} kept")}
+        return damage.without_derived_files(image, self.config, kept)
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
         """store: None if the crash was before the load."""

@@ -75,7 +75,9 @@ _WORDS = (
 )
 _SPACED = ("TagA\u3000", "\u00a0TagB")
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
-"""Only the tags in `_SPACED` have subscribers."""
+"""Some subscriptions name a tag in `_SPACED` or one of the two with a negative hash, `Étiquette` and
+`polygenelubricants`.
+"""
 
 
 class OddKeysAndTag(NamedTuple):

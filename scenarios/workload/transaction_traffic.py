@@ -250,7 +250,7 @@ class TransactionTraffic(StoreUser):
             result = end(request)
         except (StoreError, OSError):
             return  # the decision may be stored or not
-        decision.status = result.status
+        decision.status, decision.answered_ns = result.status, self.store.world.clock.monotonic_ns()
         if self._is_over and result.status not in (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED):
             return
         made = result.put.append if result.put is not None else None

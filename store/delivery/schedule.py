@@ -121,9 +121,11 @@ class ScheduleMessageService(Service):
     def persist_correction(self) -> None:
         """Persist progress that `load` reduced. Call this before the first put.
 
-        Otherwise the old offset could skip entries after a put and a crash. Raises OSError if the disk fails.
+        Otherwise the old offset could skip entries after a put and a crash, or after a read of the backup. Raises
+        OSError if the disk fails.
         """
         if self._corrected:
+            self.file.drop_backup()
             self.persist()
             self._corrected = False
 

@@ -25,6 +25,27 @@ SHORT_TIMEOUTS: Mapping[str, Any] = {
 }
 """Syncs that often take longer than syncFlushTimeout, on a disk without faults."""
 
+_QUICK_PROGRESS: Mapping[str, Any] = {
+    "sync_flush": (False,),
+    "settings": {
+        "flush_delay_offset_interval_ms": (30,),
+        "flush_commit_log_timed": (True,),
+        "flush_interval_commit_log_ms": (2_000,),
+        "flush_commit_log_least_pages": (0,),
+    },
+    "disk": ("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+    "endings": (*("crash in persist",) * 2, *("crash at rest",) * 3, "crash in traffic"),
+}
+"""The delivery progress is often written between the delivery of a message and the next flush of the log."""
+_LIGHT_GROUPS: Mapping[str, Any] = {
+    "light_queues": {"chance": (0.9,)},
+    "consumers": (2, 3),
+    "sync_flush": (False,),
+    "flush": {"thorough_interval_ms": (10_000,)},
+    "disk": ("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+}
+"""Groups of light queues write their offsets before the log is flushed."""
+
 SCENARIOS: tuple[Scenario, ...] = (
     # Producers end transactions immediately, late or only after a check. Meanwhile the store dies.
     Scenario(
@@ -56,7 +77,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("stop and damaged progress",) * 2,
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
-    ),
+    ).with_optional(0.3, quick_progress=_QUICK_PROGRESS),
     # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
         "delayed-entry-corrupted",
@@ -94,5 +115,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         attribute_points=(False, True),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03), "failed_rename_chance": (0.0, 0.0, 0.3)},
-    ),
+    ).with_optional(0.3, light_groups=_LIGHT_GROUPS),
 )

@@ -47,7 +47,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     )
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
-    .with_late_optional(0.15, small_index_files=_SMALL_INDEX_FILES),
+    .with_late_optional(0.15, small_index_files=_SMALL_INDEX_FILES)
+    .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}}),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",

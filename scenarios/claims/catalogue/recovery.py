@@ -25,6 +25,17 @@ _UNSYNCED_UNITS: Mapping[str, Any] = {
     "pauses": {"chance": (0.5,), "ms_max": (3_000,)},
 }
 """Syncs of queues and their extension files fail, and the process is killed."""
+_QUEUE_FLUSHES: Mapping[str, Any] = {
+    "disk": ("process-kill",),
+    "endings": ("crash at rest",),
+    "sync_flush": (False,),
+    "settings": {"flush_interval_consume_queue_ms": (50,), "flush_consume_queue_least_pages": (0,)},
+    "commit_log_bytes": (16_384,),
+    "flush": {"thorough_interval_ms": (2000,)},
+    "pauses": {"chance": (0.5,), "ms_max": (3000,)},
+    "faults": {"failed_write_back_chance": (0.1, 0.3)},
+}
+"""The syncs that fail are mostly those of queues."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
@@ -124,7 +135,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
             consumers=(0, 1),
             lives=(3, 4),
-        ).with_optional(0.4, kills=_KILLS),
+        )
+        .with_optional(0.4, kills=_KILLS)
+        .with_optional(0.3, queue_flushes=_QUEUE_FLUSHES),
         stream="recovery-vouches-for-nothing-unwritten",
     ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
     # Recovery crashes repeatedly while it removes truncated segments.

@@ -2,8 +2,11 @@
 
 from ....store.config import FlushDiskType
 from ....store.errors import StoreError, is_disk_full
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.dispatch import DispatchService
 from ....store.service import Service
+from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
@@ -85,3 +88,25 @@ def run_unguarded(self: Service) -> None:
     except Exception:
         bit()
         raise
+
+
+# alibaba/rocketmq issue 419.
+@bug("queue-made-twice", ConsumeQueueTable, "find_or_create", found_by=("STATUS", "READ", "CQ-COMPLETE", "LIVE"))
+@needs(
+    SCENARIOS["tag-filter-exact"].ranges,
+    consumers=(4,),
+    topics=(2,),
+    queues_per_topic=(4,),
+    sync_flush=(False,),
+    pauses={"chance": (0.0,)},
+    starved_steps_max=(50, 200),
+)
+def make_without_second_look(self: ConsumeQueueTable, topic: str, queue_id: int) -> ConsumeQueue:
+    """If dispatch and a consumer both create a queue, the second one replaces the first with its entries."""
+    queue = self._queues.get((topic, queue_id))
+    if queue is None:
+        with self._lock:
+            queue = self._make_queue(topic, queue_id)
+            bit((topic, queue_id) in self._queues)
+            self._queues[topic, queue_id] = queue
+    return queue

@@ -170,3 +170,14 @@ def is_ended_by_next(self: HeldPull, arrival: MessageArrival) -> bool:
     """An arriving message wakes only pulls that wait for exactly its offset, not those before it."""
     is_ended = is_ended_by_next.original(self, arrival)
     return not bit(is_ended and arrival.next_offset != self.offset + 1) and is_ended
+
+
+# A queue entry has the sign-extended hash. RocketMQ compares its low 32 bits.
+@bug("tag-hash-compared-whole", TagFilter, "matches_queue", found_by=("READ",))
+@needs(SCENARIOS["tag-filter-exact"].ranges, batch_records=(0,))
+def matches_whole_code(self: TagFilter, tags_code: int | None, unit: object = None) -> bool:
+    """A filter finds no message whose tag has a negative hash."""
+    if self.codes is None or tags_code is None:
+        return True
+    bit(tags_code not in self.codes and tags_code & 0xFFFF_FFFF in self.codes)
+    return tags_code in self.codes

@@ -1,6 +1,7 @@
 """Bugs of recovery: truncation of the log, queue entries, and queue offsets."""
 
 from ....store.directories import directory_of
+from ....store.errors import is_disk_full
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
 from ....store.log.segment import first_nonzero
@@ -229,3 +230,47 @@ def write_last_again(self: Recovery) -> None:
     bit(any(start < segment.wrote.get() for segment, start in starts[:-1]))
     for segment, start in starts[-1:]:
         segment.write_again(start, segment.wrote.get())
+
+
+@bug("last-incomplete-queue-counts", Recovery, "_leave_to_dispatch", found_by=("CQ-COMPLETE",))
+@needs(
+    SCENARIOS["full-disk-space-returns"].ranges,
+    endings=("stop and full disk",),
+    consume_queue_bytes=(60,),
+    topics=(2,),
+    queues_per_topic=(2,),
+)
+def leave_last_queue(self: Recovery, replay: QueueReplay, error: OSError) -> None:
+    """If a full disk leaves several queues incomplete, dispatch begins where the last of them ends."""
+    report, queue = self._report, replay.queue
+    self._checkpoint.reset_queue_time()
+    report.lacks_room = error
+    begin = min(max(queue.max_physical_offset, report.start_offset), report.end_offset)
+    bit(begin > report.dispatched_to)
+    report.dispatched_to = begin
+    report.counted[queue.topic, queue.queue_id] = replay.next
+
+
+# After a failed sync, Linux marks pages as clean that are not on the disk.
+@bug("equal-entries-not-written-again", QueueReplay, "_overwrite_entries", found_by=("CKPT", "CQ-COMPLETE", "CQ-VALID"))
+@needs(
+    disk=("process-kill",),
+    endings=("crash at rest",),
+    lives=(3, 4),
+    sync_flush=(False,),
+    settings={"flush_interval_consume_queue_ms": (50,), "flush_consume_queue_least_pages": (0,)},
+    flush={"thorough_interval_ms": (2000,)},
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    faults={"failed_write_back_chance": (0.1, 0.3)},
+)
+def overwrite_changed_entries(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
+    """After a failed sync and a restart, recovery trusts queue entries that are right in the page cache."""
+    if self.lacks_room is not None:
+        return
+    bit(self.write_again and len(raw) > 0)
+    try:
+        self.changed += self.queue.overwrite_entries(queue_offset, raw)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        self.lacks_room = error

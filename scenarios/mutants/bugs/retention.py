@@ -1,7 +1,10 @@
 """Bugs of retention: wrong removals, and puts refused for too long."""
 
+from ....store.errors import CorruptFileError
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
+from ....store.formats.scan import scan_records
+from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentDirectories, try_used_ratio, used_ratio
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention import cleaning
@@ -136,3 +139,23 @@ def has_measured_room(self: SegmentDirectories, directory: str) -> bool:
         return True
     bit(try_used_ratio(self._files, directory) is None)
     return used_ratio(self._files.space(directory)) <= self._used_ratio_max
+
+
+# KIP-33: the age of a segment is that of its newest message.
+@bug("segment-expires-with-first-message", CleanCommitLog, "_has_expired", found_by=("CLEAN",))
+@needs(_DELETING, retention={"hours_off": (100,)}, lives=(2, 3))
+def has_first_message_expired(self: CleanCommitLog, segment: Segment) -> bool:
+    """A segment that was filled slowly expires with its first message."""
+    if has_first_message_expired.original(self, segment):
+        return True
+    view, file = segment.file.view(0, segment.size_bytes), segment.file.path
+    try:
+        records = scan_records(
+            view, 0, segment.readable.get(), file=file, base_offset=segment.base_offset, check_crc=False
+        )
+        first = next(records, None)
+    except CorruptFileError:
+        return False
+    reserved_ms = self._config.file_reserved_time_hours * 3_600_000
+    now_ms = self._world.clock.now_ms()
+    return bit(first is not None and 0 < first.store_timestamp_ms <= now_ms - reserved_ms)

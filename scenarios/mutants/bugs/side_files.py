@@ -5,6 +5,7 @@ from typing import cast
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
+from ....store.formats.consume_queue import QueueEntry
 from ....store.log.checkpoint import StoreCheckpoint, read_checkpoint
 from ....store.plugins import AnyMessageStore
 from ....store.queues.flush_queues import FlushConsumeQueueService
@@ -186,3 +187,46 @@ class _UnknownIfEmpty:
 def clamp_unless_empty(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     """A consumer skips the first messages of a queue that lost all of its messages in a power cut."""
     return clamp_unless_empty.original(self, cast(AnyMessageStore, _UnknownIfEmpty(store)))
+
+
+# apache/rocketmq issue 8239.
+@bug("copy-start-counts-as-durable", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
+@needs(
+    delay={"chance": (0.3, 0.8)},
+    sync_flush=(False,),
+    settings={
+        "flush_delay_offset_interval_ms": (30,),
+        "flush_commit_log_timed": (True,),
+        "flush_interval_commit_log_ms": (2_000,),
+        "flush_commit_log_least_pages": (0,),
+    },
+    disk=("strict-posix",),
+    endings=("crash at rest", "crash in persist"),
+)
+def deliver_up_to_start(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
+    """The delivery progress is written before the end of a delivered copy is durable."""
+    before, begin = self._delivered_end, self._commit_log.queue.max_offset
+    wait_ms = deliver_up_to_start.original(self, level, entry)
+    if self._delivered_end > before:
+        bit(begin <= self._commit_log.queue.flushed_where.get() < self._delivered_end)
+        self._delivered_end = max(before, begin)
+    return wait_ms
+
+
+# apache/rocketmq issue 8509 for the table of light queues.
+@bug("light-offset-not-clamped", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
+@needs(
+    _PROGRESS,
+    light_queues={"chance": (0.9,)},
+    sync_flush=(False,),
+    flush={"thorough_interval_ms": (10_000,)},
+    disk=("strict-posix", "ext4-ordered"),
+    endings=("crash in persist", "crash in traffic"),
+)
+def clamp_usual_offsets(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+    """After a crash, offsets of light queues beyond the end of their queues stay."""
+    light = dict(self._light_offsets)
+    clamped = clamp_usual_offsets.original(self, store)
+    bit(light != self._light_offsets)
+    self._light_offsets = light
+    return clamped

@@ -148,3 +148,28 @@ def give_up_first(self: TransactionalMessageCheckService, half: HalfMessage, ops
             bit(ops.is_decided(half))
             return given_up
     return give_up_first.original(self, half, ops)
+
+
+# KAFKA-5351.
+@bug("refused-commit-stays-claimed", TransactionalMessageService, "commit", found_by=("TX",))
+@needs(
+    transactions={"chance": (1.0,)},
+    messages_each=(5, 10),
+    commit_log_bytes=(1024, 2048),
+    pauses={"chance": (0.5,), "ms_max": (300,)},
+    faults={"failed_creation_chance": (0.2, 0.5)},
+)
+def commit_and_keep_claim(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+    """After a refused commit, each repetition is told that the transaction is decided."""
+    half = self._claim_half_message(request)
+    if isinstance(half, EndTransactionStatus):
+        return EndTransactionResult(half)
+    message = committed_message_of(half)
+    try:
+        put = None if message is None else self._store.put_message(message)
+    except Exception:
+        self._decisions.release_claim(half)
+        raise
+    if bit(put is None or not put.is_stored):
+        return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
+    return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))

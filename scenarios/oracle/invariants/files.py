@@ -30,7 +30,7 @@ from ..reader import ENTRY, UnreadableError, points_at_record, read_records, val
 
 _CHECKPOINT_BYTES = 4096
 _LOCK = b"lock"
-_PROGRESS = ("delayOffset.json", "consumerOffset.json")
+_PROGRESS = ("delayOffset.json", "consumerOffset.json", "lmqConsumerOffset.json")
 
 
 def can_check_files(plan: Plan) -> bool:

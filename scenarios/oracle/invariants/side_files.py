@@ -54,7 +54,7 @@ class WatchedSideFile(SideFile):
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
-        before = None if versions.unfinished else versions.durable
+        before = versions.durable if self.is_current and not versions.unfinished else None
         versions.unfinished.append(content)
         written = super().store(content)
         if written:
@@ -62,6 +62,10 @@ class WatchedSideFile(SideFile):
         versions.durable = content
         versions.unfinished.clear()
         return written
+
+    def drop_backup(self) -> None:
+        self._versions.backup = None
+        super().drop_backup()
 
 
 # -- versions at a start ---------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from ..transaction_log import TransactionLog
 from ..transactions import FoundTransaction, Transaction, TransactionDecision, Transactions
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
-_ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
@@ -265,7 +264,12 @@ def check_decision_answer(
             yield _decision_answer_violation(
                 f"{name} could not be committed, without a fault", "status", done.name, status.name
             )
-    elif status not in _ANSWERS and can_be_found:
+    elif status is EndTransactionStatus.ALREADY_DECIDED:
+        others = [one for one in decision.transaction.decisions if one is not decision]
+        if can_be_found and all(one.is_void(decision.asked_ns) for one in others):
+            summary = f"{name} counts as decided, and no request has decided it"
+            yield _decision_answer_violation(summary, "status", done.name, status.name)
+    elif can_be_found:
         yield _decision_answer_violation(
             f"a sound decision about {name} was turned away", "status", done.name, status.name
         )

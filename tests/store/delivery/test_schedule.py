@@ -467,6 +467,29 @@ def test_progress_found_only_in_the_backup_is_written_to_both_files(lab: Make, c
         lab(Image(files, image.directories)).run(again)
 
 
+def test_progress_beyond_a_truncated_queue_stays_in_no_backup(lab: Make, config: StoreConfig) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config)
+        store.put_message(delayed_message(1))
+        world.tasks.sleep(2_000)
+        assert store.shutdown()
+
+    bench.run(body)
+    image = bench.switch_off()
+    versions = {PATH: encoded_offsets({1: 6}), f"{PATH}.bak": encoded_offsets({1: 5})}
+    files = {**image.files, **{path: FileImage(content, 0) for path, content in versions.items()}}
+
+    def again(world: World) -> None:
+        store = started(world, config)
+        assert world.files.read(PATH) == encoded_offsets({1: 1})
+        assert world.files.status(f"{PATH}.bak") is None
+        assert store.shutdown()
+
+    lab(Image(files, image.directories)).run(again)
+
+
 def image_with_three_due_messages(lab: Make, config: StoreConfig) -> Image:
     """Return a store that stopped before it could deliver three messages of level 1."""
     bench = lab()

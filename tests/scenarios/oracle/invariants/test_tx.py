@@ -313,6 +313,17 @@ def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk)
     assert decision_violations(history, disk, FAILED) == []
 
 
+def test_a_refused_request_decides_nothing(history: History, disk: Disk) -> None:
+    history.prepare("m")
+    disk.injected["failed creation"] += 1
+    assert decision_violations(history, disk, FAILED) == []
+    refused = history.evidence.ledger.transactions.decisions[0]
+    for answered_ns, summaries in ((-1, ["m counts as decided, and no request has decided it"]), (0, [])):
+        refused.answered_ns = answered_ns
+        assert decision_violations(history, disk, ALREADY, found=False) == []
+        assert decision_violations(history, disk, ALREADY) == summaries
+
+
 # -- in the end ------------------------------------------------------------------------------------
 
 
