@@ -113,10 +113,10 @@ LIMITS: tuple[Limit, ...] = (
         "a broker and its clients are in runs of brokers only",
     ),
     Limit(
-        ("unawaited puts", "light queues", "key look-ups"),
+        ("unawaited puts", "key look-ups"),
         (_ALONE, _CLUSTER),
         _ANY_DISK,
-        "a broker's clients put into one queue and wait for it; only one scenario of a broker looks messages up",
+        "a broker's clients wait for each put; only few scenarios of a broker look messages up",
     ),
     Limit(
         ("stop under load",),

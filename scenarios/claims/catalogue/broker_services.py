@@ -8,6 +8,8 @@ from .brokers import BROKER, FAIR, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
+_LIGHT_QUEUES_CHANCE = 0.15
+"""For retries: the copy of a message that a consumer sends back enters its light queues only at its delivery."""
 _CLOCK_STEPS: Mapping[str, Any] = {
     "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
 }
@@ -43,7 +45,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             commit_log_bytes=(1024, 2048),
             faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}}),
         stream="what-is-sent-back-is-given-again",
     ),
     # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.

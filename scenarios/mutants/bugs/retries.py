@@ -10,7 +10,11 @@ from ....store.broker.topics import TopicConfig
 from ....store.formats.host import encode_message_id
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message
-from ....store.formats.properties import decode_properties, rebuild_properties
+from ....store.formats.properties import (
+    PROPERTY_INNER_MULTI_DISPATCH,
+    decode_properties,
+    rebuild_properties,
+)
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
@@ -199,3 +203,16 @@ def dead_letter_without_count(
     if bit(made.topic.startswith("%DLQ%") and made.reconsume_times > 0):
         made = replace(made, reconsume_times=0)
     return made
+
+
+@bug("retry-leaves-light-queues", SendMessageProcessor, "_retry_message", found_by=("DUR", "REDEL", "PREFIX"))
+@needs(SCENARIOS["consumer-retry"].ranges, light_queues={"chance": (0.9,)})
+def retry_without_light_queues(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A message that a consumer sends back is in none of its light queues again."""
+    made = retry_without_light_queues.original(self, record, topic, level)
+    properties = decode_properties(made.properties)
+    if not bit(properties.pop(PROPERTY_INNER_MULTI_DISPATCH, None) is not None):
+        return made
+    return replace(made, properties=rebuild_properties(properties))

@@ -102,12 +102,16 @@ def _check_given_up(
     if len(found.given_up) > 1 and not transaction.may_be_asked_again and not transactions.resumed:
         summary, count = f"{transaction.name} was given up again", len(found.given_up)
         yield _transaction_violation(found.given_up[-1], summary, "copies", "1", str(count))
-    if found.half is None or transactions.resumed:  # after a restart, an operator may resume a decided transaction
+    if transactions.resumed:  # after a restart, an operator may resume a decided transaction
         return
-    first = str(found.half.record.queue_offset).encode()
+    # Retention removes a half message before its ops. Then only the answers to the decisions are known.
+    ends = [each.ops_end for each in transaction.decisions if found.half is None and each.ops_end is not None]
+    if found.half is not None:
+        first = str(found.half.record.queue_offset).encode()
+        ends = [op.record.physical_offset for op in found.ops if op.body == first]
     for half in found.given_up:
         at = half.record.physical_offset
-        if any(op.body == first and op.record.physical_offset < at for op in found.ops):
+        if any(end <= at for end in ends):
             summary = f"{transaction.name} was given up after its decision"
             yield _transaction_violation(half, summary, "op", "none before it", "one")
 

@@ -35,6 +35,8 @@ from .routes import BrokerAddress
 OPERATORS_NET = 110
 """The last byte of the operator's IP address."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
+_LOOK_PAUSES_MS = (1_000, 4_000)
+"""From the deletion of a topic to the look-up of its route. The broker usually has registered again by then."""
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
@@ -157,7 +159,9 @@ class OperatorClient(BrokerUser):
         topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
         if stream.chance(_DELETE_CHANCE, "deletes"):
             command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
-            self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
+            reply = self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
+            if reply is not None and reply.is_success:
+                self._look_up_deleted(topic)
             return
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
         order = stream.chance(0.5, "ordered")
@@ -198,6 +202,14 @@ class OperatorClient(BrokerUser):
             return
         for each in sends:
             table.record_refusal(topic, each)
+
+    def _look_up_deleted(self, topic: str) -> None:
+        """Ask each name server for the route of a deleted topic. `watched_routes` checks the answers."""
+        if len(self._name_servers) == 1:
+            return  # its routes come from the table of the broker itself
+        self.rest(self.stream.choice(_LOOK_PAUSES_MS, "pause before a look"))
+        for name_server in self._name_servers:
+            self.ask_name_server(name_server, route_command(topic))
 
     def _change_system_topic(self, broker: str) -> None:
         """Change a system topic. The broker must refuse this if validateSystemTopicWhenUpdateTopic is set."""

@@ -44,7 +44,7 @@ def test_every_name_in_a_pair_limit_or_exclusion_is_a_feature_or_a_fault() -> No
         (("bit rot", "slaves"), False),
         (("partition", "second start"), False),
         (("batches", "broker"), True),
-        (("broker", "light queues"), False),
+        (("broker", "light queues"), True),
         (("disk full", "slaves"), True),
         (("client death", "stop under load"), True),
         (("client death", "second start"), False),

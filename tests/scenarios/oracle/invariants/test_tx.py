@@ -265,6 +265,21 @@ def test_a_transaction_may_be_decided_after_it_was_given_up_but_not_before(histo
     assert summaries_of(history) == []
 
 
+def test_a_decision_also_counts_after_retention_has_removed_the_half_message_and_its_ops(history: History) -> None:
+    history.prepare("m")
+    decision = history.decide("m", commits=False)
+    given_up = history.put_back("m", 3, GIVEN_UP_TOPIC).record
+    history.evidence.store.records[:] = [each for each in history.evidence.store.records if each.record == given_up]
+    history.evidence.store.min_offset = given_up.physical_offset
+    for ops_end, expected in (
+        (None, []),
+        (given_up.physical_offset + 1, []),
+        (given_up.physical_offset, ["m was given up after its decision"]),
+    ):
+        decision.ops_end = ops_end
+        assert summaries_of(history) == expected
+
+
 def test_a_check_whose_number_leaves_out_another_is_a_violation(history: History) -> None:
     transaction, record = history.prepare("m"), check_record(age_ms=900)
     record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{2}")
