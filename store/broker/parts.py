@@ -111,7 +111,10 @@ class BrokerParts:
         self.consumers.remove_channel(channel)
 
     def require_topic(self, name: str) -> TopicConfig:
+        """Return the topic's settings, or those of a light queue. Refuses the request if there is neither."""
         topic = self.topics.get(name)
+        if topic is None and self._is_light_name(name):
+            return TopicConfig(name, read_queue_nums=1, write_queue_nums=1)  # as RocketMQ's LmqTopicConfigManager
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r} does not exist", ResponseCode.TOPIC_NOT_EXIST)
         return topic
@@ -139,12 +142,15 @@ class BrokerParts:
         config = self.topics.get(topic)
         if config is not None:
             return 0 <= queue_id < config.queue_nums
-        return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
+        return queue_id == 0 and self._is_light_name(topic)
 
     def group_name_fault(self, group: str) -> str | None:
         """Return an error text for an invalid name. Light group names need enabled light queues."""
-        is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
-        return None if is_light else group_name_fault(group)
+        return None if self._is_light_name(group) else group_name_fault(group)
+
+    def _is_light_name(self, name: str) -> bool:
+        """Return whether a topic or group has the name of a light queue."""
+        return self.store.config.enable_lmq and name.startswith(LIGHT_GROUP_PREFIX)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0

@@ -318,3 +318,21 @@ def test_a_one_way_pull_is_not_held(bench: Any, client: Any) -> None:
     client.send_message(b"next")
     bench.sleep(1_000)
     assert [command.code for command in client.got] == [ResponseCode.SUCCESS]
+
+
+@with_settings(store={"enable_lmq": True, "enable_multi_dispatch": True})
+def test_a_light_queue_can_be_pulled_and_holds_a_pull(bench: Any, client: Any) -> None:
+    light = {"topic": "%LMQ%device", "consumerGroup": "%LMQ%device"}
+    client.send_message(b"one", properties={"INNER_MULTI_DISPATCH": "%LMQ%device"})
+    assert [each.body for each in client.pulled(**light)] == [b"one"]
+    refused = client.pull(**light, queueId=1)
+    assert (refused.code, "0 to 0, found 1" in refused.remark) == (ResponseCode.SYSTEM_ERROR, True)
+
+    assert client.pull(1, sysFlag=MAY_WAIT, **light) is None
+    client.send_message(b"two", properties={"INNER_MULTI_DISPATCH": "%LMQ%device"})
+    bench.settle()
+    assert [each.body for answer in client.got for each in records_of(answer)] == [b"two"]
+
+
+def test_the_name_of_a_light_queue_is_no_topic_without_light_queues(client: Any) -> None:
+    assert client.pull(topic="%LMQ%device").code == ResponseCode.TOPIC_NOT_EXIST
