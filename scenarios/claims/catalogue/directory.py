@@ -123,7 +123,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
-    ).with_late_optional(0.4, log_directories={"directories": {"log_directories": (2, 3)}}),
+    ).with_late_optional(0.7, log_directories={"directories": {"log_directories": (2, 3)}}),
     # Queues are truncated while the store is off. A load rebuilds them and crashes. The power fails after the next
     # load.
     Scenario.define(

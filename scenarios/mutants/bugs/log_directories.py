@@ -101,7 +101,7 @@ def list_by_path(self: SegmentDirectories) -> list[str]:
 
 
 # After a power cut, the removed segment is there again.
-@bug("removal-synced-in-first-directory", SegmentQueue, "_remove", found_by=("DUR", "PREFIX", "CLEAN", "FILES"))
+@bug("removal-synced-in-first-directory", SegmentQueue, "_remove", found_by=("DUR", "PREFIX", "CLEAN", "FILES", "SCAN"))
 @needs(_FULL, disk=("strict-posix",), retention={"deletes_segments": (True,)}, endings=("crash at rest",))
 def sync_first_after_removal(self: SegmentQueue, path: str) -> None:
     """With several log directories, the removal of a segment is synced in the first one."""
