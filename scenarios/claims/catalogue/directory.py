@@ -14,14 +14,6 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
 }
 """During traffic, the sync of the directory of a new segment often fails."""
 
-_SMALL_INDEX_FILES: Mapping[str, Any] = {
-    "index": {"slots": (5, 40), "entries": (4,), "keys_chance": (1.0,)},
-    "faults": {"slow_sync_chance": (0.0,)},
-}
-"""Dispatch makes an index file for every few messages, while retention removes others. Slow syncs of so many files
-could exceed the time limit of a run.
-"""
-
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
     Scenario.define(
@@ -47,7 +39,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     )
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
-    .with_late_optional(0.15, small_index_files=_SMALL_INDEX_FILES)
     .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}}),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
