@@ -62,7 +62,7 @@ class Consumer(options.StoreUser):
             not plan.disturbances.clock_step_chance,
         )
         group = self.group
-        if topic.startswith(LIGHT_PREFIX) and plan.consuming.commits_offsets and stream.chance(0.7, "light group"):
+        if topic.startswith(LIGHT_PREFIX):
             group = f"{LIGHT_PREFIX}{group}"
         self._place = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]

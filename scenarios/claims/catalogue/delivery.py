@@ -39,10 +39,12 @@ _QUICK_PROGRESS: Mapping[str, Any] = {
 """The delivery progress is often written between the delivery of a message and the next flush of the log."""
 _LIGHT_GROUPS: Mapping[str, Any] = {
     "light_queues": {"chance": (0.9,)},
-    "consumers": (2, 3),
+    "delay": {"chance": (0.0,)},
+    "consumers": (3,),
     "sync_flush": (False,),
     "flush": {"thorough_interval_ms": (10_000,)},
     "disk": ("strict-posix", "ext4-ordered", "xfs", "btrfs"),
+    "endings": (*("crash in persist",) * 3, "crash in traffic"),
 }
 """Groups of light queues write their offsets before the log is flushed."""
 
@@ -115,5 +117,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         attribute_points=(False, True),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03), "failed_rename_chance": (0.0, 0.0, 0.3)},
-    ).with_optional(0.3, light_groups=_LIGHT_GROUPS),
+    ).with_optional(0.4, light_groups=_LIGHT_GROUPS),
 )

@@ -37,6 +37,8 @@ class WatchedSideFile(SideFile):
         super().__init__(files, versions.path)
         self._versions = versions
         self._on_begin = on_begin
+        self._is_without_backup = False
+        """Whether the next version replaces the current one without a backup."""
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
         parsed: list[bytes] = []
@@ -54,17 +56,17 @@ class WatchedSideFile(SideFile):
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
-        before = versions.durable if self.is_current and not versions.unfinished else None
+        before = None if versions.unfinished or self._is_without_backup else versions.durable
         versions.unfinished.append(content)
         written = super().store(content)
         if written:
             versions.backup = before
-        versions.durable = content
+        versions.durable, self._is_without_backup = content, False
         versions.unfinished.clear()
         return written
 
     def drop_backup(self) -> None:
-        self._versions.backup = None
+        self._versions.backup, self._is_without_backup = None, True
         super().drop_backup()
 
 
