@@ -31,7 +31,7 @@ from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ...claims.disk_models import DISK_MODELS
-from ...claims.plan import DAMAGING, Plan
+from ...claims.plan import DAMAGING, LifeEnding, Plan
 from ..evidence import Violation, record_tried
 from ..reader import UnreadableError, read_records
 from ..recovered import first_difference
@@ -47,9 +47,12 @@ def check_reported_damage(plan: Plan, report: RecoveryReport | None) -> Iterator
     if report is None or not report.clean_exit or is_altered:
         return
     record_tried("SCAN")
+    crashed_in_load = any(life.ending is LifeEnding.CRASH_IN_LOAD for life in plan.lives)
     for finding in report.findings:
         if finding.found == "0" and finding.field == "file size" and plan.faults.failed_removal_chance:
             continue  # the creation of the file failed on a full disk, and then its removal
+        if directory_of(finding.file).endswith("/index") and crashed_in_load:
+            continue  # that load was adding the records that the index lacked
         summary = "recovery reports damage after a clean stop"
         place = finding.file, finding.offset, finding.field
         yield Violation("SCAN", summary, *place, f"no damage, not {finding.expected}", str(finding.found))

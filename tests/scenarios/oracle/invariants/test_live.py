@@ -78,6 +78,13 @@ def test_a_stop_may_wait_for_the_commit_of_half_messages_that_the_check_put_back
     assert live.buffered_copies_ms_max(pool.replace(transactions={"chance": 0.0})) == 0
 
 
+def test_a_delayed_message_may_stay_in_the_write_buffer_for_longer_than_its_delay(plan: Plan) -> None:
+    settings = {"commit_commit_log_thorough_interval_ms": 1_000}
+    pool = plan.replace(memory={"transient_pool": True}, settings=settings)
+    assert live.commit_ms_max(pool) == 1_200
+    assert live.delivery_ms_max(pool) == live.delivery_ms_max(plan) + 200  # the shortest delay is 1 s
+
+
 def test_the_time_limit_of_a_put_grows_with_each_new_segment(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     segment_ms = live.segment_ms_max(plan)

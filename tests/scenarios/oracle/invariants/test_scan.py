@@ -6,12 +6,16 @@ import pytest
 
 from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.claims.plan import LifeEnding
+from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import scan
+from tornlog.sim.choices import Choices
+from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.recovery.recovery import Recovery
+from tornlog.store.recovery.recovery import Recovery, RecoveryReport
 
 MESSAGES = 40
 """A number of messages that need more segments than a start after a clean exit reads."""
@@ -76,3 +80,19 @@ def test_a_start_after_a_clean_stop_that_replaces_addresses_of_units_is_a_violat
         (violation,) = scan_violations_of_reload(store, disk, stops=True)
     assert (violation.invariant, violation.field) == ("SCAN", "entries")
     assert "consumequeue/" in violation.file
+
+
+@pytest.mark.parametrize(
+    ("path", "ending", "count"),
+    [
+        ("/store/index/20200913122658009", LifeEnding.CRASH_IN_LOAD, 0),
+        ("/store/index/20200913122658009", LifeEnding.CRASH_IN_TRAFFIC, 1),
+        ("/store/commitlog/00000000000000000000", LifeEnding.CRASH_IN_LOAD, 1),
+    ],
+)
+def test_a_crash_in_a_load_explains_damage_of_the_index_only(path: str, ending: LifeEnding, count: int) -> None:
+    ranges = Ranges(disk=("process-kill",), lives=(2,), endings=(ending.value,))
+    plan = draw_plan(Choices("a crash in a load").stream("plan"), ranges)
+    report = RecoveryReport(clean_exit=True, findings=[CorruptFileError(path, 44, "slot", 0, 44)])
+    found = list(scan.check_reported_damage(plan, report))
+    assert [one.invariant for one in found] == ["SCAN"] * count
