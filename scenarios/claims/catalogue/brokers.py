@@ -146,9 +146,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
-        )
-        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(0.25, failed_accepts={"network": {"failed_accept_chance": (0.1, 0.3)}}),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
