@@ -3,7 +3,7 @@
 The kernel also reports deadlocks, runs without progress and dead services.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -238,17 +238,20 @@ def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> It
     yield from check_time("a send is answered late", waited_ms, limit_ms)
 
 
-def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int) -> Iterator[Violation]:
+def check_queued_requests(
+    plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int, paused_ns: Callable[[int], int]
+) -> Iterator[Violation]:
     """Yield each kind of request that waits too long for a task, although the disk is not slow.
 
-    queued: the name of a pool, and the arrival of its oldest request in its queue.
+    queued: the name of a pool, and the arrival of its oldest request in its queue. paused_ns: returns the duration of
+    all pauses since a time. Several requests before it may each wait for a paused task.
     """
     if may_slow_operations(plan) or plan.capacity_bytes:
         return
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for name, arrived_ns in queued:
-        waited_ms = (now_ns - arrived_ns) // 1_000_000
-        yield from check_time(f"a request of {name} gets no task", waited_ms, limit_ms, "wait in queue")
+        waited_ms, paused_ms = (now_ns - arrived_ns) // 1_000_000, -(-paused_ns(arrived_ns) // 1_000_000)
+        yield from check_time(f"a request of {name} gets no task", waited_ms, limit_ms + paused_ms, "wait in queue")
 
 
 def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) -> Iterator[Violation]:

@@ -403,7 +403,7 @@ class BrokerNode(Node):
         assert self._server is not None, "the broker has been started"
         oldest = ((pool.name, pool.unlocked_oldest_ns) for pool in self._server.pools)
         queued = [(name, arrived_ns) for name, arrived_ns in oldest if arrived_ns is not None]
-        yield from live.check_queued_requests(self._plan, queued, now_ns)
+        yield from live.check_queued_requests(self._plan, queued, now_ns, self.settling.paused_ns)
         if self.is_slave and master._broker is not None:
             yield from rep.check_table("topics", broker.topics, master._broker.topics)
             yield from rep.check_table("groups", broker.groups, master._broker.groups)

@@ -277,3 +277,11 @@ def test_a_host_that_keeps_more_than_half_of_the_tasks_busy_is_a_violation(plan:
     assert list(live.check_requests_of_host(plan, "10.0.0.1", most)) == []
     (violation,) = live.check_requests_of_host(plan, "10.0.0.1", most + 1)
     assert violation.found == str(most + 1)
+
+
+@pytest.mark.parametrize(("paused_ms", "count"), [(0, 1), (1_000, 0)])
+def test_a_queued_request_may_also_wait_for_pauses(plan: Plan, paused_ms: int, count: int) -> None:
+    limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + live.request_ms_max(plan)
+    queued, now_ns = [("client manage", 1)], (limit_ms + 1_000) * 1_000_000 + 1
+    found = list(live.check_queued_requests(plan, queued, now_ns, lambda since_ns: paused_ms * 1_000_000 * since_ns))
+    assert [one.invariant for one in found] == ["LIVE"] * count
