@@ -9,7 +9,7 @@
     failed poll      a wait for many connections fails
 
 `sim.network` applies faults of connections, such as resets and half-open connections. A host's connections to itself
-have no faults.
+have no faults, except that an accept can fail.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
 5.5, for retry intervals that double; RFC 9293 section 3.5.1, for half-open connections.

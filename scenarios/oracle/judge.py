@@ -54,6 +54,8 @@ class Judge:
         """Decoded records, reused when a log is read again."""
         self.times_before_load: dict[str, int | None] = {}
         """The modification times of a single store's segment files before its last load."""
+        self.changed_by_load: list[Violation] = []
+        """Queue entries that the last load changed after a clean stop, reported after violations nearer to a cause."""
         self._damaged_from = _NOWHERE
 
     def for_other_ledger(self, ledger: Ledger) -> "Judge":
@@ -148,6 +150,7 @@ class Judge:
         self.report(pos.check_truncated_bytes(store, disk))
         self.report(pos.check_log_names(store, disk))
         self.report(scan.check_reported_damage(self._plan, store.last_recovery))
+        self.report(self.changed_by_load)
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)

@@ -134,6 +134,13 @@ class MasterEnd(StreamEnd):
         """Whether puts may wait, or have waited, for this slave."""
         return bool(self.reports) and not self.is_rejected
 
+    @property
+    def next_offset(self) -> int:
+        """Log offset of the next frame; -1 before the request, and before the first frame to an empty slave."""
+        if self.sent != _NOT_YET or not self.reports:
+            return self.sent
+        return self.reports[0][1] or _NOT_YET
+
     def note_reports(self, data: bytes, now_ns: int, log_start: int, readable_end: int, empty_begin: int) -> None:
         """Record received reports. log_start, readable_end: the log that the master can send."""
         self.note_received(data, now_ns)

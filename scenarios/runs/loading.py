@@ -71,7 +71,7 @@ def load_judged(
         judge.report_and_stop(invariant, summary, "load", "", "", detail=detail)
     if store.log.segments:
         record_tried("START")
+    judge.changed_by_load = [] if scan_bounds is None else list(scan.check_entries_kept(disk, scan_bounds))
     if scan_bounds is not None:
         judge.report(scan.check_scan_start(store, scan_bounds))
-        judge.report(scan.check_entries_kept(disk, scan_bounds))
     return store

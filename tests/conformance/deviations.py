@@ -22,13 +22,13 @@ class Deviation:
 
 ODD_FILE = Deviation(
     "odd-file",
-    "files of a crash inside allocation (of any length up to theirs and all zero, behind a gap) are removed",
+    "a crash inside allocation leaves files of zeros after a gap, which may be too short: they are removed",
     "a file of the log or of a queue that is not as long as it should be: load() returns false",
     "START",
 )
 EMPTY_QUEUE_FILE = Deviation(
     "empty-queue-file",
-    "files of a crash inside allocation (of any length up to theirs and all zero, behind a gap) are removed",
+    "a crash inside allocation leaves files of zeros after a gap, which may be too short: they are removed",
     "5.3.3 reads in front of the last file of a queue if that holds no entry: load() returns false",
     "START",
 )
@@ -40,7 +40,7 @@ GAP = Deviation(
 )
 TORN_RECORD = Deviation(
     "torn-record",
-    "recovery rejects a record whose topic has a zero, or whose properties end in one",
+    "recovery rejects a record with a zero byte in its topic, at the end of its properties",
     "a record whose body has its CRC counts, whatever became of its topic and properties",
     "PREFIX",
 )
@@ -82,7 +82,7 @@ TORN_ENTRY = Deviation(
 )
 DANGLING_ENTRY = Deviation(
     "dangling-entry",
-    "entries in front of a queue's first record that lead into what was scanned become blank",
+    "entries before a queue's first record that point into the scanned part of the log become blank",
     "an entry that leads to no record of its queue, or beyond the log, is kept",
     "CQ-VALID",
 )
@@ -101,19 +101,19 @@ DELAY_LEVELS = Deviation(
 )
 INDEX_LOST = Deviation(
     "index-lost",
-    "after an unclean exit the index is built again from the last file that is full",
+    "after an unclean exit the index is built again after the last file that is full",
     "the newest index file is deleted, and only what recovery scans is indexed again",
     "IDX",
 )
 INDEX_TWICE = Deviation(
     "index-twice",
-    "after an unclean exit the index is built again from the last file that is full",
+    "after an unclean exit the index is built again after the last file that is full",
     "the last record of a full index file is indexed again when it is replayed, and found twice",
     "IDX",
 )
 INDEX_NAME_TAKEN = Deviation(
     "index-name-taken",
-    "an index file is made when a key needs it; its name is the clock's ms, bumped until it is the greatest",
+    "an index file is made when a key needs it; its name is the clock's time in ms, increased until it is the greatest",
     "an index file that is made in the same millisecond as the one before is that one: its entries are written over",
     "IDX",
 )

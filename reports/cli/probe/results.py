@@ -190,7 +190,7 @@ class ProbeResults:
     def crash_gaps(self) -> list[str]:
         missed = [rule for rule, calls in (*self.crash_rules, *self.record.rules) if not calls]
         gaps = [_never_reached(missed)] if missed else []
-        if self.found.is_finished and not self.found.operations:
+        if self.found.is_finished and not self.found.operations and not self.crash_rules:
             gaps.append("the program changed no file in its directory")
         if self.found.is_finished or self.found.is_of_end:
             return gaps

@@ -160,7 +160,7 @@ def give_up_first(self: TransactionalMessageCheckService, half: HalfMessage, ops
     faults={"failed_creation_chance": (0.2, 0.5)},
 )
 def commit_and_keep_claim(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
-    """After a refused commit, each repetition is told that the transaction is decided."""
+    """After a refused commit, a client that repeats it hears that the transaction is decided."""
     half = self._claim_half_message(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)

@@ -271,7 +271,7 @@ class _MasterWatch(_Watch):
     def _has_reason(self) -> bool:
         store, disk, _ = self._node.running
         with self._replication.atomic():
-            return 0 <= self._end.sent < store.log.min_offset or allowances.count_errors(disk) > 0
+            return 0 <= self._end.next_offset < store.log.min_offset or allowances.count_errors(disk) > 0
 
 
 class _SlaveWatch(_Watch):

@@ -279,9 +279,9 @@ def test_a_disk_is_unusable_after_it_became_a_crash_image(rig: Any) -> None:
     with pytest.raises(RuntimeError, match="alive"):
         rig.disk.crash(PROFILES["nothing-lost"])
     rig.cut("nothing-lost")
-    with pytest.raises(RuntimeError, match="image already"):
+    with pytest.raises(RuntimeError, match="has become an image"):
         rig.disk.image_after_power_off()
-    with pytest.raises(RuntimeError, match="image already"):
+    with pytest.raises(RuntimeError, match="has become an image"):
         rig.disk.mount(rig.kernel.create_machine("next"))
 
 

@@ -178,7 +178,7 @@ def test_a_program_with_calls_that_cannot_be_recorded_is_refused(
 
 def test_unrecordable_calls_can_be_allowed_if_the_directory_matches_the_recording(write_file: WriteFile) -> None:
     check = write_file("check.py", CHECK)
-    harmless = write_file("save.py", "import subprocess; subprocess.run(['true'])")
+    harmless = write_file("save.py", "import subprocess; open('a', 'w'); subprocess.run(['true'])")
     result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--json", "-", "--", str(harmless))
     assert result.exit_code == 0
     assert json.loads(result.stdout)["allowed"] == ["subprocess.Popen: true: another process"]
@@ -226,7 +226,7 @@ def test_a_check_that_fails_without_a_crash_is_a_finding_of_the_final_state(
 def test_a_probed_python_program_runs_with_the_interpreter_of_the_probe(write_file: WriteFile) -> None:
     check = write_file("check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n")
     check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
-    script = write_file("save.py", "import sys; print(sys.executable)")
+    script = write_file("save.py", "import sys; open('a', 'w'); print(sys.executable)")
 
     assert invoke("--check", str(check), "--", str(script)).exit_code == 0
 

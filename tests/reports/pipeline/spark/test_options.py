@@ -12,7 +12,7 @@ def test_without_spark_the_options_ship_and_conf_are_usage_errors() -> None:
     with engine_for(IN_PROCESS) as engine:
         assert isinstance(engine, InProcessEngine)
     for options in ({"ship": ["tornlog.whl"]}, {"conf": ["spark.executor.memory=2g"]}):
-        with pytest.raises(typer.BadParameter, match="without Spark"), engine_for(IN_PROCESS, **options):
+        with pytest.raises(typer.BadParameter, match="needs Spark"), engine_for(IN_PROCESS, **options):
             pass
 
 
