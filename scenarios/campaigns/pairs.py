@@ -127,12 +127,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
     Limit(("failed space query",), (_ALONE,), _ANY_DISK, "only scenarios of a single, unlimited disk inject it"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),
-    Limit(
-        ("lying sync", "lie exposed", "late sync error"),
-        (_ALONE,),
-        ("lying-disk",),
-        "other disks keep synced data",
-    ),
+    Limit(("lying sync", "lie exposed", "late sync error"), (_ALONE,), ("lying-disk",), "other disks keep synced data"),
     Limit(
         (*("lost write", "misdirected write", "garbage sector", "latent sector error"), *("bit rot", "swapped pages")),
         (_ALONE,),

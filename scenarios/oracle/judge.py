@@ -39,12 +39,7 @@ class StopOnViolation(Exception):
 class Judge:
     """Compares stores with the ledger, and records crashes and recoveries there. Never changes a store."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        kernel: Kernel,
-        ledger: Ledger,
-    ) -> None:
+    def __init__(self, plan: Plan, kernel: Kernel, ledger: Ledger) -> None:
         self.violations: list[Violation] = []
         self._plan = plan
         self._kernel = kernel

@@ -10,17 +10,7 @@ from ...store.queues.consume_queue_ext import ConsumeQueueExt
 from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
-from .reader import (
-    ADDRESS_MAX,
-    ENTRY,
-    ENTRY_BYTES,
-    UNIT,
-    UNIT_OFFSET,
-    Known,
-    LogRecord,
-    UnreadableError,
-    read_records,
-)
+from .reader import ADDRESS_MAX, ENTRY, ENTRY_BYTES, UNIT, UNIT_OFFSET, Known, LogRecord, UnreadableError, read_records
 
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""

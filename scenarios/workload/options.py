@@ -118,14 +118,7 @@ def draw_odd_keys_and_tag(stream: Stream) -> OddKeysAndTag:
 
 
 def message_of(
-    topic: str,
-    body: bytes,
-    queue_id: int,
-    properties: str,
-    content: PutContent,
-    *,
-    wait: bool,
-    sys_flag: int = 0,
+    topic: str, body: bytes, queue_id: int, properties: str, content: PutContent, *, wait: bool, sys_flag: int = 0
 ) -> Message:
     return Message(
         topic,

@@ -47,9 +47,7 @@ def test_puts_of_the_real_store_are_counted(place: Workplace, flush: FlushDiskTy
 
 
 @pytest.mark.slow
-def test_pulls_and_recovery_of_the_real_store_are_counted_and_do_not_change_the_filled_store(
-    place: Workplace,
-) -> None:
+def test_pulls_and_recovery_of_the_real_store_are_counted_and_do_not_change_the_filled_store(place: Workplace) -> None:
     with place:
         filled = Path(place.filled(place.settings.small_log_bytes, 100))
         before = {path: path.read_bytes() for path in sorted(filled.rglob("*")) if path.is_file()}

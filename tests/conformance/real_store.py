@@ -61,10 +61,7 @@ class RealStore:
         heap = ["-Xmx2g"] if is_fast else ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         with (home / "stderr.txt").open("wb") as words:
             self.process = subprocess.Popen(
-                [
-                    *(files.java, *heap, *store_options(home)),
-                    *("-cp", files.class_path, "Judge", str(stores)),
-                ],
+                [*(files.java, *heap, *store_options(home)), *("-cp", files.class_path, "Judge", str(stores))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=words,

@@ -128,9 +128,7 @@ def runner(action: dict[str, Any], checkout: Path, offline_python: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_ci_action_writes_its_files_and_fails_with_the_command(
-    runner: Runner,
-) -> None:
+def test_the_ci_action_writes_its_files_and_fails_with_the_command(runner: Runner) -> None:
     done = runner.run(**_FAST)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -253,12 +251,7 @@ def test_the_job_of_another_service_on_the_ci_page_runs(
         "jenkins": (["sh", "-xe", "-c"], jenkins["script"]),
     }
     shell, script = scripts[service]
-    environment = {
-        **OFFLINE,
-        "PATH": f"{offline_python}:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TORNLOG": str(wheel),
-    }
+    environment = {**OFFLINE, "PATH": f"{offline_python}:/usr/bin:/bin", "HOME": str(tmp_path), "TORNLOG": str(wheel)}
 
     done = subprocess.run(
         [*shell, script.replace("--seeds 100", "--seeds 1")],

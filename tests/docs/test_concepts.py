@@ -8,15 +8,7 @@ GLOSSARY = (DOCS / "concepts.md").read_text()
 TERMS = {
     "What decides a run": ("Seed", "Choice", "Schedule", "Task", "Core", "Scenario", "Swarm"),
     "What runs, and what fails": ("Machine", "Life", "Disk model", "Fault", "Crash point", "Crash image"),
-    "How a run is judged": (
-        "Promise",
-        "Ledger",
-        "Invariant",
-        "Oracle",
-        "Allowance",
-        "Violation",
-        "Outcome",
-    ),
+    "How a run is judged": ("Promise", "Ledger", "Invariant", "Oracle", "Allowance", "Violation", "Outcome"),
     "After a failure": ("Failure file", "Replay", "Shrinking", "Timeline"),
     "Many runs": ("Campaign", "Mark", "Exploration", "Mutant", "Fuzzing", "Determinism check"),
 }

@@ -58,9 +58,7 @@ def test_the_script_of_a_finding_prints_the_output_of_its_page(finding: Path, fe
     version = f"rocketmq-{properties_of(finding)['version']}"
     jars = fetched(lambda: real_store_program(version)).jars
     (shown,) = re.findall(
-        r"^```console\n\$ docs/findings/reproduce.sh (\S+)\n(.*?)^```$",
-        section_of(finding.name),
-        re.M | re.DOTALL,
+        r"^```console\n\$ docs/findings/reproduce.sh (\S+)\n(.*?)^```$", section_of(finding.name), re.M | re.DOTALL
     )
     done = subprocess.run(
         [str(DOCS / "findings/reproduce.sh"), finding.name],

@@ -61,11 +61,7 @@ def test_the_example_writer_with_both_fsyncs_passes_on_every_disk(probed: Callab
     ("left_out", "signature", "loss"),
     [
         ("no-file-sync", "the settings are not whole", "size of settings.new lost|page 0 of settings"),
-        (
-            "no-directory-sync",
-            "version # was promised, found none",
-            "rename of settings.new to settings undone",
-        ),
+        ("no-directory-sync", "version # was promised, found none", "rename of settings.new to settings undone"),
     ],
 )
 def test_the_example_writer_without_one_fsync_fails(
@@ -82,9 +78,7 @@ def test_the_example_writer_without_one_fsync_fails(
     assert "probe_atomic_writer.py:" in smallest["losses"][0]["by"]
 
 
-def test_the_example_writer_without_file_fsync_passes_on_ext4(
-    probed: Callable[..., dict[str, Any]],
-) -> None:
+def test_the_example_writer_without_file_fsync_passes_on_ext4(probed: Callable[..., dict[str, Any]]) -> None:
     found = breaches(probed("atomic_writer", "no-file-sync"))
 
     assert found["the settings are not whole"].isdisjoint({"ext4-ordered", "ext4-data"})

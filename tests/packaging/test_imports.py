@@ -16,13 +16,7 @@ ALLOWED = {
     "tornlog.sim": ("tornlog.sim",),
     "tornlog.faults": ("tornlog.faults", "tornlog.sim"),
     "tornlog.scenarios": ("tornlog.scenarios", "tornlog.sim", "tornlog.store", "tornlog.faults"),
-    "tornlog.reports": (
-        "tornlog.reports",
-        "tornlog.scenarios",
-        "tornlog.faults",
-        "tornlog.sim",
-        "tornlog.store",
-    ),
+    "tornlog.reports": ("tornlog.reports", "tornlog.scenarios", "tornlog.faults", "tornlog.sim", "tornlog.store"),
     **{
         f"tornlog.reports.{room}": (
             "tornlog.reports",
@@ -291,11 +285,7 @@ def test_the_exceptions_from_banned_imports_are_few(source: Path) -> None:
         and "/real/" not in path
         and "/probe/" not in path  # real programs, and real checks of their crash images
     ]
-    assert set(in_simulation) <= {
-        "sim/choices.py",
-        "sim/guard.py",
-        "faults/disk/export.py",
-    }
+    assert set(in_simulation) <= {"sim/choices.py", "sim/guard.py", "faults/disk/export.py"}
 
 
 @pytest.mark.parametrize(
@@ -311,11 +301,7 @@ def test_the_exceptions_from_banned_imports_are_few(source: Path) -> None:
         ("sim/kernel.py", "from tornlog.store import world", "tornlog.store.world"),
         ("faults/disk.py", "from ..store.world import Files", "tornlog.store.world.Files"),
         ("scenarios/run.py", "from ..reports import latency", "tornlog.reports.latency"),
-        (
-            "reports/html/page.py",
-            "from ...store.commit_log import CommitLog",
-            "tornlog.store.commit_log.CommitLog",
-        ),
+        ("reports/html/page.py", "from ...store.commit_log import CommitLog", "tornlog.store.commit_log.CommitLog"),
     ],
 )
 def test_each_form_of_a_forbidden_import_is_detected(where: str, text: str, found: str, tmp_path: Path) -> None:
@@ -336,10 +322,7 @@ def test_each_form_of_a_forbidden_import_is_detected(where: str, text: str, foun
         ("store/formats/crc.py", "from ..errors import CorruptFileError\nfrom .message import x"),
         ("store/formats/crc.py", "from .. import errors"),
         ("faults/disk.py", "from ..sim.kernel import Kernel"),
-        (
-            "scenarios/run.py",
-            "from ..store import world\nfrom ..faults.disk import Disk\nfrom ..sim import task",
-        ),
+        ("scenarios/run.py", "from ..store import world\nfrom ..faults.disk import Disk\nfrom ..sim import task"),
         ("reports/sweep.py", "from ..scenarios.run import Outcome\nfrom ..store.formats import message"),
         ("__main__.py", "from .reports.cli import run\nfrom .store import commands"),
     ],

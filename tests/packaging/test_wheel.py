@@ -96,12 +96,7 @@ print(store.OWNER, sim.OWNER, tests.OWNER, sep="|")
 print(tornlog.__version__, tornlog.__file__, MessageStore.__module__, sep="|")
 """
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script],
-        cwd=project,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, "-I", "-S", "-c", script], cwd=project, check=True, capture_output=True, text=True, timeout=60
     )
 
     owners, ours = done.stdout.splitlines()

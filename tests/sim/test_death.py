@@ -45,9 +45,7 @@ def crash_with_services(policy: Policy) -> list[str]:
     return unwound
 
 
-def test_a_killed_machine_ends_the_run_and_unwinds_its_tasks_in_spawn_order(
-    policy_of: Callable[[int], Policy],
-) -> None:
+def test_a_killed_machine_ends_the_run_and_unwinds_its_tasks_in_spawn_order(policy_of: Callable[[int], Policy]) -> None:
     assert [crash_with_services(policy_of(seed)) for seed in range(20)] == [["c", "a", "b"]] * 20
 
 
@@ -304,9 +302,7 @@ def kill_a_beating_heart(policy: Policy) -> tuple[int, int, list[str]]:
     return beats_at_death, beats[0], unwound
 
 
-def test_killing_another_machine_stops_it_before_it_takes_another_step(
-    policy_of: Callable[[int], Policy],
-) -> None:
+def test_killing_another_machine_stops_it_before_it_takes_another_step(policy_of: Callable[[int], Policy]) -> None:
     for seed in range(20):
         beats_at_death, beats_at_the_end, unwound = kill_a_beating_heart(policy_of(seed))
         assert beats_at_death == beats_at_the_end > 0
@@ -361,9 +357,7 @@ def test_a_dead_machine_starts_no_task() -> None:
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_death_callbacks_run_once_before_the_tasks_end(
-    is_killed: bool,
-) -> None:
+def test_death_callbacks_run_once_before_the_tasks_end(is_killed: bool) -> None:
     kernel, machine = make_broker()
     told: list[str] = []
     machine.at_death.append(lambda: told.append("off" if not machine.alive else "on"))

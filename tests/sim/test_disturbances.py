@@ -133,9 +133,7 @@ def test_timers_fire_late_after_a_pause_of_all_tasks() -> None:
     assert max(late) > 0
 
 
-def test_clock_steps_change_wall_time_but_not_monotonic_time(
-    policy_of: Callable[[int], Policy],
-) -> None:
+def test_clock_steps_change_wall_time_but_not_monotonic_time(policy_of: Callable[[int], Policy]) -> None:
     plan = DisturbancePlan(clock_step_chance=1.0, clock_step_ms_max=500)
     world = World(plan, policy_of(4))
     world.run(8 * POINTS)

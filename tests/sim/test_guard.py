@@ -275,9 +275,7 @@ def test_a_task_may_import_and_format_tracebacks(tmp_path: Path, monkeypatch: py
     assert leaks == []
 
 
-def test_a_leak_names_a_line_of_the_standard_library_only_if_there_is_no_other(
-    tmp_path: Path,
-) -> None:
+def test_a_leak_names_a_line_of_the_standard_library_only_if_there_is_no_other(tmp_path: Path) -> None:
     code = "import time\ndef look(): return time.time()\n"
     for file in (f"{os.path.dirname(os.__file__)}/site-packages/clock.py", "/elsewhere/clock.py"):
         names: dict[str, Callable[[], float]] = {}

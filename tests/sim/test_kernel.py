@@ -82,9 +82,7 @@ def test_steps_count_scheduling_points_for_any_quanta(policy_of: Callable[[int],
     assert [steps_at_mean(seed) for seed in range(5)] == [156] * 5
 
 
-def test_time_advances_to_the_next_timer_only_when_no_task_can_run(
-    policy_of: Callable[[int], Policy],
-) -> None:
+def test_time_advances_to_the_next_timer_only_when_no_task_can_run(policy_of: Callable[[int], Policy]) -> None:
     kernel, machine = make(policy_of(1))
 
     def main() -> list[int]:
@@ -265,9 +263,7 @@ def test_running_a_kernel_inside_itself_is_refused() -> None:
     inner = kernel.create_machine("inner")
     with pytest.raises(TaskFailedError, match="running already"):
         kernel.run(
-            kernel.create_machine("outer"),
-            lambda: kernel.run(inner, lambda: None, time_limit_ns=0),
-            time_limit_ns=0,
+            kernel.create_machine("outer"), lambda: kernel.run(inner, lambda: None, time_limit_ns=0), time_limit_ns=0
         )
 
 

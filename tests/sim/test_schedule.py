@@ -34,13 +34,7 @@ def test_parsing_a_schedule_ignores_empty_lines_and_comments() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "m/a @ store -> m/b",
-        "m/a @ store #0 -> m/b",
-        "m/a store #1 -> m/b",
-        "m/a @ store #1",
-        "@ store #1 -> m/b",
-    ],
+    ["m/a @ store -> m/b", "m/a @ store #0 -> m/b", "m/a store #1 -> m/b", "m/a @ store #1", "@ store #1 -> m/b"],
 )
 def test_an_invalid_schedule_entry_is_refused_with_its_line(line: str) -> None:
     with pytest.raises(ScheduleError, match=r"^line 2: expected TASK @ LABEL #N -> TASK, found "):

@@ -112,13 +112,7 @@ def digest_of(*notes: tuple[int, int]) -> str:
 
 
 def test_the_digest_depends_on_every_note_and_its_order() -> None:
-    digests = {
-        digest_of(),
-        digest_of((1, 2)),
-        digest_of((2, 1)),
-        digest_of((1, 2), (3, 4)),
-        digest_of((3, 4), (1, 2)),
-    }
+    digests = {digest_of(), digest_of((1, 2)), digest_of((2, 1)), digest_of((1, 2), (3, 4)), digest_of((3, 4), (1, 2))}
     assert len(digests) == 5
     assert digest_of((1, 2)) == "f59df9f51bfcb52f7ae49756810ec78b"
 

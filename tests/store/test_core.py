@@ -24,13 +24,7 @@ from tornlog.store.formats.index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from tornlog.store.formats.index import HEADER_BYTES, SLOT, entries_position
 from tornlog.store.formats.index import encode_entry as index_entry
 from tornlog.store.formats.index_key import key_hash, keys_of
-from tornlog.store.formats.message import (
-    BORN_HOST_V6,
-    STORE_HOST_V6,
-    MessageRecord,
-    decode_record,
-    place_records,
-)
+from tornlog.store.formats.message import BORN_HOST_V6, STORE_HOST_V6, MessageRecord, decode_record, place_records
 from tornlog.store.formats.messages import AppendMessageResult, Message, MessageBatch
 from tornlog.store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH
 from tornlog.store.index.key_query import KeyQuerier

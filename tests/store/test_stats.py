@@ -43,9 +43,7 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
     assert store.stats.put_latency_counts == [4] + [0] * len(LATENCY_BOUNDS_MS)  # a batch counts as one put
 
 
-def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
-    store: MessageStore,
-) -> None:
+def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(store: MessageStore) -> None:
     too_large = store.put_message(Message.create("A", b"x" * 2000))
     assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert store.stats.puts_failed == 1

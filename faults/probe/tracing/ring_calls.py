@@ -51,12 +51,7 @@ class RingCalls:
     """Records io_uring requests. faults: injects faults, or None."""
 
     def __init__(
-        self,
-        files: KnownFiles,
-        notes: ProgramNotes,
-        maps: MapCalls,
-        injector: CallInjector,
-        operations: RingOperations,
+        self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, injector: CallInjector, operations: RingOperations
     ) -> None:
         self._files = files
         self._notes = notes

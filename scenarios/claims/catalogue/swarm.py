@@ -192,11 +192,7 @@ _OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
     "batches": {"messages": {"batch_chance": (0.3,)}},
     "requests in flight": {"broker": {"sends_in_flight": (2, 3)}},
     "retries": {"broker": {"send_back_chance": (0.3,)}, "consumers": (1, 2)},
-    "operators": {
-        "broker": {"operators": (1,)},
-        "sync_flush": (True,),
-        "memory": {"transient_pool": (False,)},
-    },
+    "operators": {"broker": {"operators": (1,)}, "sync_flush": (True,), "memory": {"transient_pool": (False,)}},
 }
 _SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),

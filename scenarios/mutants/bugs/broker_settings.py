@@ -15,12 +15,7 @@ from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import ExtFields
 from ....store.broker.router import Channel, LateResponse
 from ....store.broker.sending import SendChecks
-from ....store.broker.topics import (
-    SubscriptionGroupConfig,
-    SubscriptionGroupManager,
-    TopicConfig,
-    TopicConfigManager,
-)
+from ....store.broker.topics import SubscriptionGroupConfig, SubscriptionGroupManager, TopicConfig, TopicConfigManager
 from ....store.formats.messages import Message, PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.log.put_wait import PutWait

@@ -17,15 +17,7 @@ def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
     bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
-@bug(
-    "checkpoint-in-memory",
-    FlushConsumeQueueService,
-    "flush_thoroughly",
-    found_by=(
-        "CKPT",
-        "QUIET",
-    ),
-)
+@bug("checkpoint-in-memory", FlushConsumeQueueService, "flush_thoroughly", found_by=("CKPT", "QUIET"))
 @needs(heals=(True,))
 def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
     """The checkpoint's times reach the disk only when an index file becomes full."""

@@ -10,11 +10,7 @@ from ....store.broker.topics import TopicConfig
 from ....store.formats.host import encode_message_id
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message
-from ....store.formats.properties import (
-    PROPERTY_INNER_MULTI_DISPATCH,
-    decode_properties,
-    rebuild_properties,
-)
+from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, decode_properties, rebuild_properties
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs

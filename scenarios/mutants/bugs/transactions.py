@@ -8,11 +8,7 @@ from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, H
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
 from ....store.services import transaction_check, transaction_service
-from ....store.services.transaction_check import (
-    HalfMessageVerdict,
-    TransactionalMessageCheckService,
-    verdict_on,
-)
+from ....store.services.transaction_check import HalfMessageVerdict, TransactionalMessageCheckService, verdict_on
 from ....store.services.transaction_queues import OpQueue
 from ....store.services.transaction_service import (
     EndTransactionResult,

@@ -306,10 +306,7 @@ def check_held_count(plan: Plan, held_count: int, of_client_count: int) -> Itera
     """Yield a broker that holds more pulls, of all clients or of one, than its settings allow."""
     record_tried("LIVE")
     settings = plan.broker_settings
-    for found, most in (
-        (held_count, settings.held_pulls_max),
-        (of_client_count, settings.held_pulls_of_client_max),
-    ):
+    for found, most in ((held_count, settings.held_pulls_max), (of_client_count, settings.held_pulls_of_client_max)):
         if found > most:
             yield Violation("LIVE", "a broker holds too many pulls", "", -1, "held pulls", f"<= {most}", str(found))
 

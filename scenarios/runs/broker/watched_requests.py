@@ -97,11 +97,7 @@ class WatchedRequests:
             self._of_host[host] -= 1
 
     def _process_pull(
-        self,
-        held: PullRequestHoldService,
-        processor: Processor,
-        request: RemotingCommand,
-        channel: Channel,
+        self, held: PullRequestHoldService, processor: Processor, request: RemotingCommand, channel: Channel
     ) -> Response:
         with self._kernel.without_scheduling_points():
             late = list(self._check_held_pulls(self._kernel.now_ns))

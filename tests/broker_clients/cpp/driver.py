@@ -214,13 +214,7 @@ def send_transaction(producer: str, namesrv: str, **given: Any) -> dict[str, Any
 
 
 def start_consumer(
-    namesrv: str,
-    name: str,
-    topic: str,
-    group: str,
-    tags: str = "*",
-    orderly: bool = False,
-    broadcasting: bool = False,
+    namesrv: str, name: str, topic: str, group: str, tags: str = "*", orderly: bool = False, broadcasting: bool = False
 ) -> None:
     """Start a push consumer. A message with the property "later": N is consumed only at its attempt N + 1."""
     seen = received[name] = []

@@ -55,9 +55,7 @@ def test_a_commit_waits_for_open_handles_and_locks_out_new_ones(timed: Any) -> N
     took: list[float] = []
     begun_us = timed.kernel.now_ns / 1_000
     timed.at_once(
-        stop_later,
-        lambda: journal.wait_for_commit(journal.open_number),
-        lambda: took.append(start_during_the_commit()),
+        stop_later, lambda: journal.wait_for_commit(journal.open_number), lambda: took.append(start_during_the_commit())
     )
     assert (took[0], timed.kernel.now_ns / 1_000 - begun_us) == (19_000, 20_000 + COMMIT_US)
 

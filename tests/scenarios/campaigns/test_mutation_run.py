@@ -55,9 +55,7 @@ def registered_mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return make_known  # type: ignore[return-value]
 
 
-def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
     def held(scenario: Any, seed: int, **_: object) -> SeedResult:

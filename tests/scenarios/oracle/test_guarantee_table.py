@@ -28,10 +28,7 @@ def test_the_guarantee_table_has_every_disk_and_every_invariant() -> None:
         assert list(promises) == list(INVARIANTS)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("DUR  ", "DURR "), ("lying-disk", "lying-duck"), ("intact", "perhaps")],
-)
+@pytest.mark.parametrize(("before", "after"), [("DUR  ", "DURR "), ("lying-disk", "lying-duck"), ("intact", "perhaps")])
 def test_a_guarantee_table_with_an_unknown_name_is_refused(before: str, after: str) -> None:
     with pytest.raises(ValueError, match=after.strip()):
         guarantee_table._read_promise_table(guarantee_table._TABLE.replace(before, after))

@@ -46,15 +46,7 @@ def recovered_store(puts: Sequence[PutEntry]) -> RecoveredStore:
     for put in puts:
         assert put.physical_offset is not None
         record = LogRecord(
-            put.physical_offset,
-            put.record_bytes,
-            put.topic,
-            put.queue_id,
-            0,
-            0,
-            0,
-            put.properties,
-            put.head,
+            put.physical_offset, put.record_bytes, put.topic, put.queue_id, 0, 0, 0, put.properties, put.head
         )
         entry = FoundRecord(record, "commitlog/0", put.physical_offset, put.body)
         found.records.append(entry)

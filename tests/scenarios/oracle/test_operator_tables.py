@@ -21,8 +21,7 @@ def tables() -> OperatorTables:
 
 
 @pytest.mark.parametrize(
-    ("found", "asked_ns", "count"),
-    [({"T0": READ_ONLY}, 9, 0), ({"T0": OPEN}, 9, 1), ({}, 9, 1), ({"T0": OPEN}, 4, 0)],
+    ("found", "asked_ns", "count"), [({"T0": READ_ONLY}, 9, 0), ({"T0": OPEN}, 9, 1), ({}, 9, 1), ({"T0": OPEN}, 4, 0)]
 )
 def test_an_answer_has_each_acknowledged_change(
     tables: OperatorTables, found: dict[str, Settings], asked_ns: int, count: int

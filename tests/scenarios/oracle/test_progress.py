@@ -79,14 +79,9 @@ def test_a_crash_at_any_operation_of_persisting_offsets_breaks_no_invariant(
 def test_failed_syncs_may_lose_consumer_offsets_but_prevent_no_start(plan: Plan) -> None:
     injected = 0
     for seed in range(20):
-        lives = (
-            replace(STOP, messages_each=3),
-            Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3),
-            STOP,
-        )
+        lives = (replace(STOP, messages_each=3), Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3), STOP)
         outcome = execute(
-            plan.replace(faults=FaultPlan(failed_sync_chance=0.1), delay={"chance": 0.5}, lives=lives),
-            seed=str(seed),
+            plan.replace(faults=FaultPlan(failed_sync_chance=0.1), delay={"chance": 0.5}, lives=lives), seed=str(seed)
         )
         assert outcome.violations == []
         injected += outcome.injected["failed sync"]
@@ -135,10 +130,7 @@ def test_an_offset_file_without_a_readable_version_breaks_meta(monkeypatch: pyte
 
 def test_an_offset_manager_that_does_not_clamp_breaks_meta(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "clamp_to_queues", lambda self, store: 0)
-    plan = plan.replace(
-        messages={"body_bytes_max": 0},
-        lives=(replace(STOP, ending=LifeEnding.STOP_AND_DAMAGE),),
-    )
+    plan = plan.replace(messages={"body_bytes_max": 0}, lives=(replace(STOP, ending=LifeEnding.STOP_AND_DAMAGE),))
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"

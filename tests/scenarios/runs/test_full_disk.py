@@ -62,10 +62,7 @@ def test_a_store_that_refuses_puts_after_space_is_freed_is_found(full: Plan, mon
     monkeypatch.setattr(AllocateMappedFileService, "take_segment", _refuse_once_refused())
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))
     (violation,) = execute(full).violations
-    assert (violation.invariant, violation.found) == (
-        "STATUS",
-        PutMessageStatus.CREATE_MAPEDFILE_FAILED.value,
-    )
+    assert (violation.invariant, violation.found) == ("STATUS", PutMessageStatus.CREATE_MAPEDFILE_FAILED.value)
 
 
 def _refuse_once_refused() -> Callable[..., Any]:

@@ -18,12 +18,7 @@ STOP = Life(LifeEnding.STOP, "strict-posix", -1, "before", 1)
 
 
 def plan() -> Plan:
-    return draw_plan(
-        Choices("1").stream("plan"),
-        Ranges(
-            index={"slots": (5,)},
-        ),
-    )
+    return draw_plan(Choices("1").stream("plan"), Ranges(index={"slots": (5,)}))
 
 
 def end(*ends: tuple[Life, CrashSite | None, bool], failed_syncs: int = 0) -> Counter[str]:
@@ -64,11 +59,7 @@ def test_an_index_write_a_stop_and_a_crash_at_rest_are_no_marks() -> None:
 def test_consecutive_interrupted_recoveries_are_counted_by_depth() -> None:
     cut = (POWER, None, False)
     hits = end(cut, cut, cut, cut, (POWER, None, True), cut)
-    assert hits == {
-        "crash in recovery": 2,
-        "crash in recovery, twice": 1,
-        "crash in recovery, three deep": 2,
-    }
+    assert hits == {"crash in recovery": 2, "crash in recovery, twice": 1, "crash in recovery, three deep": 2}
 
 
 def test_a_power_cut_after_a_kill_is_a_mark_but_not_after_a_stop() -> None:

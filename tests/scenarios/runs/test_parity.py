@@ -226,9 +226,7 @@ CRASHES = {
     "ordered power cuts": Ranges(disk=("ext4-ordered",), endings=("crash in traffic", "crash at rest")),
     "reckless power cuts": Ranges(disk=("strict-posix",), endings=("crash in traffic", "crash at rest")),
     "power cuts in recovery": Ranges(
-        disk=("ext4-ordered", "strict-posix"),
-        endings=("crash in traffic", "crash in load"),
-        lives=(3,),
+        disk=("ext4-ordered", "strict-posix"), endings=("crash in traffic", "crash in load"), lives=(3,)
     ),
     "torn pages of an unflushed log": Ranges(
         sync_flush=(False,),

@@ -35,13 +35,7 @@ def test_a_run_repeats_exactly_under_every_policy() -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    "name",
-    [
-        "sync-flush-power-cut",
-        "consumed-message-durable",
-        "transaction-outcome",
-        "delayed-delivery",
-    ],
+    "name", ["sync-flush-power-cut", "consumed-message-durable", "transaction-outcome", "delayed-delivery"]
 )
 def test_the_estimated_horizon_is_near_the_number_of_steps_of_a_run(name: str) -> None:
     """The estimate must be within a factor of 3 for most runs. Steps vary by factors of 100."""

@@ -40,9 +40,7 @@ class TestFile:
 
 
 @pytest.mark.slow
-def test_an_unmarked_test_with_a_simulation_runs_for_a_hundred_seeds(
-    tests_of: Callable[..., Done],
-) -> None:
+def test_an_unmarked_test_with_a_simulation_runs_for_a_hundred_seeds(tests_of: Callable[..., Done]) -> None:
     done = tests_of(SOUND)
 
     assert done.returncode == 0, done.stdout
@@ -188,9 +186,7 @@ def test_a_required_fault_that_was_never_injected_fails_the_test(tests_of: Calla
 
 
 @pytest.mark.slow
-def test_a_missing_fault_warning_raised_as_an_error_has_no_traceback(
-    tests_of: Callable[..., Done],
-) -> None:
+def test_a_missing_fault_warning_raised_as_an_error_has_no_traceback(tests_of: Callable[..., Done]) -> None:
     done = tests_of(FAULTY, "-W error")
 
     assert "3 failed, 1 passed" in done.stdout
@@ -199,9 +195,7 @@ def test_a_missing_fault_warning_raised_as_an_error_has_no_traceback(
 
 
 @pytest.mark.slow
-def test_with_fewer_seeds_than_the_mark_missing_faults_do_not_fail_the_test(
-    tests_of: Callable[..., Done],
-) -> None:
+def test_with_fewer_seeds_than_the_mark_missing_faults_do_not_fail_the_test(tests_of: Callable[..., Done]) -> None:
     done = tests_of(FAULTY, "-W error --tornlog-seed 1")
 
     assert "4 passed" in done.stdout
@@ -345,9 +339,7 @@ def test_short_records_are_torn_within_the_default_seeds_and_missing_faults_are_
 
 
 @pytest.mark.slow
-def test_a_failure_is_replayed_for_its_own_test_and_other_tests_are_skipped(
-    tests_of: Callable[..., Done],
-) -> None:
+def test_a_failure_is_replayed_for_its_own_test_and_other_tests_are_skipped(tests_of: Callable[..., Done]) -> None:
     tests_of(SHORT_RECORDS, "--tornlog-out out")
 
     done = tests_of(SHORT_RECORDS, "-rs --tornlog-replay out/failures/*.json")

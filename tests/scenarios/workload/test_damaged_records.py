@@ -218,9 +218,7 @@ def test_damaged_records_and_skipped_offsets_are_counted() -> None:
     )
     outcomes = [execute(plan, str(seed)) for seed in range(6)]
     plan = replace(
-        plan,
-        recover_whole_log=True,
-        lives=(replace(plan.lives[0], ending=LifeEnding.STOP_AND_DAMAGED_RECORD),),
+        plan, recover_whole_log=True, lives=(replace(plan.lives[0], ending=LifeEnding.STOP_AND_DAMAGED_RECORD),)
     )
     outcomes += [execute(plan, str(seed)) for seed in range(4)]
 

@@ -45,10 +45,7 @@ def test_consumers_read_light_queues_only_if_the_plan_enables_them(light_plan: P
     stream = Choices("light").stream("one")
     read = {options.draw_queue(stream, light_plan, ("T1", 1)) for _ in range(50)}
     assert read == {("T1", 1), ("%LMQ%L0", 0), ("%LMQ%L1", 0), ("M0", 1), ("T0", 1)}
-    assert options.draw_queue(stream, light_plan.replace(light_queues={"chance": 0.0}), ("T1", 1)) == (
-        "T1",
-        1,
-    )
+    assert options.draw_queue(stream, light_plan.replace(light_queues={"chance": 0.0}), ("T1", 1)) == ("T1", 1)
 
 
 def test_a_run_with_light_queues_fills_them_without_a_violation(

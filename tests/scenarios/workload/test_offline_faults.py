@@ -221,9 +221,7 @@ def test_a_log_without_a_middle_segment_loses_no_segment(bench: Callable[..., Be
 # -- the log ---------------------------------------------------------------------------------------
 
 
-def test_after_a_damaged_last_sector_later_records_are_not_promised(
-    bench: Callable[..., Bench],
-) -> None:
+def test_after_a_damaged_last_sector_later_records_are_not_promised(bench: Callable[..., Bench]) -> None:
     lost = set()
     for seed in range(20):
         rig = bench(messages=6, seed=str(seed))

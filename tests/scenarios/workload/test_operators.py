@@ -10,12 +10,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
 from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.workload.operators import (
-    persisting_operators,
-    queue_operator,
-    retention_operator,
-    room_operator,
-)
+from tornlog.scenarios.workload.operators import persisting_operators, queue_operator, retention_operator, room_operator
 from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

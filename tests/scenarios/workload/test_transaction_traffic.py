@@ -99,9 +99,7 @@ def test_a_half_message_that_cannot_be_stored_when_given_up_is_refused(
 
 
 def test_a_decision_without_an_answer_is_recorded_as_unknown(
-    prepared: list[Transaction],
-    transaction_plan: Plan,
-    monkeypatch: pytest.MonkeyPatch,
+    prepared: list[Transaction], transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit, refused = TransactionalMessageService.commit, [3]
 

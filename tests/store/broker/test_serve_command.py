@@ -76,9 +76,7 @@ def test_serve_runs_until_a_signal_and_stops_cleanly(
     assert not marker.exists()
 
 
-def test_by_default_all_threads_of_serve_are_pinned_to_one_processor(
-    serve_store: Callable[..., ServeProcess],
-) -> None:
+def test_by_default_all_threads_of_serve_are_pinned_to_one_processor(serve_store: Callable[..., ServeProcess]) -> None:
     def processors(broker: ServeProcess) -> set[frozenset[int]]:
         threads = os.listdir(f"/proc/{broker.process.pid}/task")
         assert len(threads) > 10

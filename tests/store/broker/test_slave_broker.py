@@ -159,9 +159,7 @@ def test_an_invalid_master_address_is_an_error_and_does_not_end_the_service(
     assert isinstance(wrong.last_error, ValueError)
 
 
-def test_a_new_topic_is_registered_at_once_and_many_new_topics_together(
-    serve: Callable[..., Served],
-) -> None:
+def test_a_new_topic_is_registered_at_once_and_many_new_topics_together(serve: Callable[..., Served]) -> None:
     other = serve("names", BrokerRole.ASYNC_MASTER, broker_name="names")
     broker = serve("broker", BrokerRole.ASYNC_MASTER, namesrv_addr=other.address).broker
     (registration,) = broker.registrations

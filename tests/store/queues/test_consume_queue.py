@@ -136,9 +136,7 @@ def test_truncation_durably_removes_later_queue_entries(world: World) -> None:
     assert world.files.list_directory(queue.queue.directory) == ["00000000000000000000", "00000000000000000200"]
 
 
-def test_truncation_before_the_first_queue_file_keeps_it_empty_to_preserve_the_offset(
-    world: World,
-) -> None:
+def test_truncation_before_the_first_queue_file_keeps_it_empty_to_preserve_the_offset(world: World) -> None:
     queue = queue_of(world)
     queue.put(5000, 100, 0, 22)
 

@@ -420,9 +420,7 @@ def test_decrypted_bytes_that_were_not_read_count_as_ready(
     connection.close()
 
 
-def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(
-    echo_server: tuple[Listener, list[int]],
-) -> None:
+def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(echo_server: tuple[Listener, list[int]]) -> None:
     listener, turns = echo_server
     with ExitStack() as opened:
         for beginning in (b"\x16", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00"):
@@ -435,9 +433,7 @@ def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(
         assert turns[0] == before
 
 
-def test_garbage_in_a_tls_handshake_ends_only_that_connection(
-    echo_server: tuple[Listener, list[int]],
-) -> None:
+def test_garbage_in_a_tls_handshake_ends_only_that_connection(echo_server: tuple[Listener, list[int]]) -> None:
     listener, _ = echo_server
     with raw_client(listener) as hostile:
         hostile.sendall(b"\x16" + os.urandom(2000))

@@ -128,9 +128,7 @@ def test_a_task_lock_is_held_by_one_thread_at_a_time() -> None:
     assert (most, total) == (1, 4000)
 
 
-def test_a_waiter_for_a_long_held_lock_sleeps_and_acquires_it_when_released(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_waiter_for_a_long_held_lock_sleeps_and_acquires_it_when_released(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 20
     pauses: list[float] = []
 
@@ -175,9 +173,7 @@ def test_threads_started_inside_pinned_run_on_one_processor() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_pinned_does_nothing_if_forbidden_or_without_the_gil(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pinned_does_nothing_if_forbidden_or_without_the_gil(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbid(*_: object) -> None:
         raise PermissionError("a sandbox says no")
 

@@ -69,9 +69,7 @@ def run_replicas(place: Path) -> RunReplicas:
     return run_replicas
 
 
-def test_a_quorum_without_syncs_loses_values_when_all_machines_are_cut_at_one_moment(
-    run_replicas: RunReplicas,
-) -> None:
+def test_a_quorum_without_syncs_loses_values_when_all_machines_are_cut_at_one_moment(run_replicas: RunReplicas) -> None:
     outcome = run_replicas("unsynced", ALL_AT_ONCE)
 
     assert outcome.verdict.signature == "value # is lost"

@@ -231,9 +231,7 @@ def test_a_probed_python_program_runs_with_the_interpreter_of_the_probe(write_fi
     assert invoke("--check", str(check), "--", str(script)).exit_code == 0
 
 
-def test_on_the_default_disks_a_record_fails_without_a_checksum_and_passes_with_one(
-    write_file: WriteFile,
-) -> None:
+def test_on_the_default_disks_a_record_fails_without_a_checksum_and_passes_with_one(write_file: WriteFile) -> None:
     script, check = write_file("append.py", APPEND), write_file("check.py", READ)
     arguments = ["--check", str(check), "--jobs", "0", "--json", "-", "--", str(script)]
 
@@ -330,10 +328,7 @@ def test_a_crash_in_recovery_is_reported_with_the_preceding_crash(write_file: Wr
         (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
         (["--replay", "CHECK"], "not JSON"),
         (["--replay", "CHECK", "--", "save.py"], "found both"),
-        (
-            ["--check", "CHECK", "--", "./no-such-program"],
-            "expected a program, found no executable of that name",
-        ),
+        (["--check", "CHECK", "--", "./no-such-program"], "expected a program, found no executable of that name"),
         (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
         (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
         (["--check", "CHECK", "--stores", "all", "--", "true"], "expected one of step, call, found all"),

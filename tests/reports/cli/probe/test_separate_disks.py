@@ -114,10 +114,7 @@ def test_a_rename_from_one_disk_to_another_is_refused(tmp_path: Path) -> None:
         (["--disk-of", "log"], "expected DIR=KIND, such as log=ext4, found log"),
         (["--disk-of", "log=floppy"], "expected a kind of crash: "),
         (["--disk-of", "../log=ext4"], "expected a directory below the program's own"),
-        (
-            ["--disk-of", "log=ext4", "--disk-of", "log/new=ext4"],
-            "separate directories, found log and log/new",
-        ),
+        (["--disk-of", "log=ext4", "--disk-of", "log/new=ext4"], "separate directories, found log and log/new"),
         (["--machine", "n1=log", "--disk-of", "log=ext4"], "expected separate directories, found log and log"),
         (["--disk-of", "log=ext4", "--disk", "bit-flip"], "expected only kinds of crash"),
     ],

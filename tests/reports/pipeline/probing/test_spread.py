@@ -122,10 +122,7 @@ def packs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (CHECK, ["--faults", "failed-write", "--fault-runs", 2, "--seeds", 1]),
         (CHECK, ["--inject", "cut at sync log0"]),
         (CHECK, ["--disk-of", "own=ext4-ordered", "--limit", 40]),
-        (
-            RECOVERS,
-            ["--recovery-crashes", 1, "--points", 3, "--disk", "strict-posix", "--limit", 8],
-        ),
+        (RECOVERS, ["--recovery-crashes", 1, "--points", 3, "--disk", "strict-posix", "--limit", 8]),
         (HANGS, ["--seconds", 1.5, "--disk", "process-kill"]),
     ],
 )

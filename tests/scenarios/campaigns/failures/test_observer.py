@@ -36,10 +36,7 @@ def failure_of(mutant: str) -> Failure:
             ("life-0/retention: branch: retention removed a segment", "life-0/retention: unlink commitlog/1024"),
         ),
         ("commit-one-short", (": rename config/consumerOffset.json.tmp",)),
-        (
-            "stop-leaves-index-unsynced",
-            ("disk: state index/", "by life-0/dispatch, its file was not synced since"),
-        ),
+        ("stop-leaves-index-unsynced", ("disk: state index/", "by life-0/dispatch, its file was not synced since")),
         (
             "flush-advance-on-io-error",
             (

@@ -17,11 +17,7 @@ def stored(name: str) -> Failure:
     ("name", "needed", "departs"),
     [
         ("fsync-retry-acks", "failed sync msync commitlog/0 #4", "instead of life-0/group-commit: msync commitlog/0"),
-        (
-            "group-commit-swap-race",
-            "switch life-0/producer-1 @ notify signal",
-            "the first different operation",
-        ),
+        ("group-commit-swap-race", "switch life-0/producer-1 @ notify signal", "the first different operation"),
         ("stale-tail-after-truncate", "crash of life-0: ext4-ordered, at its end; page commitlog/0#0 ", "heal/main: "),
     ],
 )

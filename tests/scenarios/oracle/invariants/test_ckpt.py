@@ -68,8 +68,7 @@ def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
 
 
 @pytest.mark.parametrize(
-    ("mutated", "field"),
-    [("advance_log_time", "physicMsgTimestamp"), ("advance_queue_time", "logicsMsgTimestamp")],
+    ("mutated", "field"), [("advance_log_time", "physicMsgTimestamp"), ("advance_queue_time", "logicsMsgTimestamp")]
 )
 def test_a_clean_stop_that_leaves_a_time_before_the_last_record_is_a_violation(
     store: MessageStore, disk: Disk, mutated: str, field: str, monkeypatch: pytest.MonkeyPatch

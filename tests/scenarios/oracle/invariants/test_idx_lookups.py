@@ -105,9 +105,7 @@ def with_another_key(result: QueryMessageResult) -> QueryMessageResult:
 )
 @with_settings(indexed=True)
 def test_a_query_answer_that_does_not_match_the_puts_is_a_violation(
-    store: MessageStore,
-    doctor: Callable[[QueryMessageResult], QueryMessageResult],
-    summaries: list[str],
+    store: MessageStore, doctor: Callable[[QueryMessageResult], QueryMessageResult], summaries: list[str]
 ) -> None:
     assert lookup_violations(store, doctor) == summaries
 

@@ -26,10 +26,7 @@ from tornlog.store.message_store import MessageStore
 
 @pytest.fixture
 def plan() -> Plan:
-    ranges = Ranges().replace(
-        producers=(2,),
-        sync_ms_max=(10,),
-    )
+    ranges = Ranges().replace(producers=(2,), sync_ms_max=(10,))
     return draw_plan(Choices("live").stream("plan"), ranges)
 
 

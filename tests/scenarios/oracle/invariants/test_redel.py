@@ -39,9 +39,7 @@ def test_a_second_delivery_by_a_life_with_earlier_progress_is_no_violation(delay
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
-def test_a_second_delivery_by_a_life_with_later_progress_is_a_violation(
-    delayed_evidence: Evidence,
-) -> None:
+def test_a_second_delivery_by_a_life_with_later_progress_is_a_violation(delayed_evidence: Evidence) -> None:
     delayed_evidence.ledger.begin_delivery(4000, {1: 1})
     add_copy(delayed_evidence, at=5000)
 
@@ -68,9 +66,7 @@ def test_a_delivered_copy_without_a_put_is_not_counted(delayed_evidence: Evidenc
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
-def test_progress_before_the_last_delivery_is_a_violation_after_a_clean_stop(
-    delayed_evidence: Evidence,
-) -> None:
+def test_progress_before_the_last_delivery_is_a_violation_after_a_clean_stop(delayed_evidence: Evidence) -> None:
     delayed_evidence.ledger.progress_is_final = True
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
@@ -97,9 +93,7 @@ def test_progress_that_is_restored_from_the_log_ends_before_a_message_whose_copy
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
-def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(
-    delayed_evidence: Evidence,
-) -> None:
+def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(delayed_evidence: Evidence) -> None:
     delayed_evidence.ledger.begin_delivery(9000, {})
     delayed_evidence.ledger.progress_is_final = True
     delayed_evidence.store.delivered_to = {}

@@ -58,9 +58,7 @@ def test_a_copy_stored_long_after_its_due_time_is_a_violation(
     assert [violation.summary for violation in found] == ["d1 was delivered late"] * is_found
 
 
-def test_delivery_delay_counts_from_the_start_of_the_life_and_may_be_excused(
-    delayed_evidence: Evidence,
-) -> None:
+def test_delivery_delay_counts_from_the_start_of_the_life_and_may_be_excused(delayed_evidence: Evidence) -> None:
     copy = delayed_evidence.store.records[-1]
     copy.record = copy.record._replace(store_timestamp_ms=9_000)
     assert list(delivery.check_delivered_copies(delayed_evidence)) == []

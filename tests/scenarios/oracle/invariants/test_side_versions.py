@@ -47,9 +47,7 @@ class Bench:
         machine = self.kernel.create_machine(f"life-{self._lives}")
         files = world_of(machine, self.disk).files
         return self.kernel.run(
-            machine,
-            lambda: body(WatchedSideFile(files, self.versions, self._begin), files),
-            time_limit_ns=10**9,
+            machine, lambda: body(WatchedSideFile(files, self.versions, self._begin), files), time_limit_ns=10**9
         )
 
 

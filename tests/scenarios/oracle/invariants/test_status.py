@@ -20,12 +20,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def plan() -> Plan:
-    return draw_plan(
-        Choices("status").stream("plan"),
-        Ranges().replace(
-            sync_flush=(True,),
-        ),
-    )
+    return draw_plan(Choices("status").stream("plan"), Ranges().replace(sync_flush=(True,)))
 
 
 @pytest.fixture
@@ -139,10 +134,7 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_allocation_timeout
 
 @pytest.mark.parametrize(
     ("refusal", "excused_ms"),
-    [
-        (PutMessageStatus.CREATE_MAPEDFILE_FAILED, 0),
-        (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX),
-    ],
+    [(PutMessageStatus.CREATE_MAPEDFILE_FAILED, 0), (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX)],
 )
 def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_space(
     store: MessageStore, disk: Disk, plan: Plan, refusal: PutMessageStatus, excused_ms: int
@@ -262,11 +254,7 @@ def test_an_idle_store_that_reports_busy_is_a_violation(store: MessageStore, mon
 
 def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(store: MessageStore) -> None:
     (violation,) = status.check_full_disk_refused(store)
-    assert (violation.invariant, violation.expected, violation.found) == (
-        "STATUS",
-        "DISK_FULL",
-        "writeable",
-    )
+    assert (violation.invariant, violation.expected, violation.found) == ("STATUS", "DISK_FULL", "writeable")
     store.flags.add_refusal(RefusalReason.DISK_FULL)
     assert list(status.check_full_disk_refused(store)) == []
 

@@ -18,11 +18,7 @@ def test_a_clean_stop_is_no_violation() -> None:
             "STATUS",
             "a clean stop left the abort file",
         ),
-        (
-            "tests.mutation:skip-advance:message_store.MessageStore.shutdown#2",
-            "READ",
-            "a stopped store still answers",
-        ),
+        ("tests.mutation:skip-advance:message_store.MessageStore.shutdown#2", "READ", "a stopped store still answers"),
     ],
 )
 def test_an_incomplete_stop_is_a_violation(mutant: str, invariant: str, summary: str) -> None:

@@ -19,10 +19,7 @@ POWER = Scenario(
     "broker-power-cuts",
     "what was answered is there",
     SCENARIOS["broker-crash"].ranges.replace(
-        sync_flush=(True,),
-        disk=("strict-posix",),
-        endings=("crash in traffic",),
-        lives=(1, 2),
+        sync_flush=(True,), disk=("strict-posix",), endings=("crash in traffic",), lives=(1, 2)
     ),
 )
 

@@ -51,26 +51,10 @@ class Bug:
         )
 
 
-POWER = BROKER.replace(
-    sync_flush=(True,),
-    disk=("ext4-ordered", "strict-posix"),
-    sync_ms_max=(10,),
-)
-TRANSACTIONAL = BROKER.replace(
-    heals=(True,),
-    consumers=(1,),
-    transactions={"chance": (1.0,)},
-)
-LIVELY = BROKER.replace(
-    heals=(True,),
-    consumers=(1, 2),
-    messages_each=(8,),
-)
-RESTARTING = LIVELY.replace(
-    endings=("stop",),
-    lives=(2, 3),
-    broker={"consumer_restart_chance": (1.0,)},
-)
+POWER = BROKER.replace(sync_flush=(True,), disk=("ext4-ordered", "strict-posix"), sync_ms_max=(10,))
+TRANSACTIONAL = BROKER.replace(heals=(True,), consumers=(1,), transactions={"chance": (1.0,)})
+LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
+RESTARTING = LIVELY.replace(endings=("stop",), lives=(2, 3), broker={"consumer_restart_chance": (1.0,)})
 _put_single = SendMessageProcessor._put_single
 _make_response = RemotingServer._make_response
 _commit_offset = ConsumerOffsetManager.commit_offset
@@ -168,11 +152,7 @@ BUGS = {
     "skips a message": Bug(PullMessageProcessor, "_pull", skip_one_message, ("READ", "LIVE"), LIVELY),
     "leaves the store running at a stop": Bug(Broker, "shutdown", keep_store_running, ("STATUS",), LIVELY),
     "knows no offset of any group": Bug(
-        ClientManageProcessor,
-        "query_offset",
-        report_no_offsets,
-        ("META",),
-        RESTARTING,
+        ClientManageProcessor, "query_offset", report_no_offsets, ("META",), RESTARTING
     ),
 }
 

@@ -27,13 +27,7 @@ from tornlog.store.message_store import MessageStore
 STOPPING = Scenario(
     "stopping",
     "a broker stops",
-    BROKER.replace(
-        endings=("stop",),
-        lives=(2,),
-        heals=(True,),
-        sync_flush=(True,),
-        consumers=(1,),
-    ),
+    BROKER.replace(endings=("stop",), lives=(2,), heals=(True,), sync_flush=(True,), consumers=(1,)),
 )
 
 

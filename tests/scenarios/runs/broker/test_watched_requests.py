@@ -21,10 +21,7 @@ PULLING = SCENARIOS["consumer-order"]
 SENDING = replace(
     SCENARIOS["broker-crash"],
     ranges=SCENARIOS["broker-crash"].ranges.replace(
-        sync_flush=(True,),
-        flush={"sync_timeout_ms": (50,)},
-        producers=(2,),
-        endings=("stop",),
+        sync_flush=(True,), flush={"sync_timeout_ms": (50,)}, producers=(2,), endings=("stop",)
     ),
 )
 

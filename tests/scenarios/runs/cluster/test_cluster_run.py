@@ -107,13 +107,7 @@ def test_network_faults_enabled_in_a_plan_are_injected() -> None:
     for seed in range(40):
         injected |= set(run_seed(Scenario("c", "c", TROUBLED), seed).injected)
 
-    assert {
-        "partition",
-        "one-way link",
-        "broken connection",
-        "half-open connection",
-        "silent death",
-    } <= injected
+    assert {"partition", "one-way link", "broken connection", "half-open connection", "silent death"} <= injected
 
 
 def test_a_plan_with_slaves_runs_a_cluster_and_any_other_plan_a_single_store() -> None:
@@ -250,9 +244,7 @@ def test_only_deaths_other_than_a_process_kill_leave_connections_open(monkeypatc
     assert all(silences)
 
 
-def test_clean_stops_of_a_master_are_passed_to_the_run_marks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clean_stops_of_a_master_are_passed_to_the_run_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[bool, bool]] = []
     monkeypatch.setattr(RunMarks, "note_end", lambda *_, crashed, recovered: ends.append((crashed, recovered)))
     for seed in range(4):
@@ -292,9 +284,7 @@ def test_the_checkpoints_of_slaves_are_checked(moment: str, monkeypatch: pytest.
 # -- artefacts -------------------------------------------------------------------------------------
 
 
-def test_a_failure_of_a_cluster_can_be_replayed_from_its_artefact_and_shrunk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failure_of_a_cluster_can_be_replayed_from_its_artefact_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
     failure = first_found(_sync_scenario(), 40).failure
     assert failure is not None

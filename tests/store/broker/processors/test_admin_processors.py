@@ -268,11 +268,7 @@ def test_message_totals_are_reported_for_two_local_midnights_and_now(bench: Any,
         told.append([*daily.runtime_info_fields().values()])
         clock.hours += 1
         daily.start_day_if_new()
-    assert told == [
-        ["0", "0", "2", "0", "0", "2"],
-        ["0", "2", "5", "0", "2", "7"],
-        ["2", "5", "9", "2", "7", "16"],
-    ]
+    assert told == [["0", "0", "2", "0", "0", "2"], ["0", "2", "5", "0", "2", "7"], ["2", "5", "9", "2", "7", "16"]]
 
 
 def test_the_earliest_message_time_is_that_of_the_first_message(bench: Any) -> None:

@@ -33,8 +33,7 @@ def turn(
 
 
 @pytest.mark.parametrize(
-    ("ratios", "interval"),
-    [([0.5] * 5, None), ([3, 1, 2, 6, 5, 4], (1, 6)), (list(range(1, 21)), (6, 15))],
+    ("ratios", "interval"), [([0.5] * 5, None), ([3, 1, 2, 6, 5, 4], (1, 6)), (list(range(1, 21)), (6, 15))]
 )
 def test_the_interval_of_a_median_is_that_of_the_sign_test(ratios: list[float], interval: tuple[float, float]) -> None:
     assert median_ratio(ratios).interval == interval
