@@ -17,7 +17,12 @@ from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.half_message import HALF_TOPIC
 from ..formats.message import MessageRecord, decode_record
 from ..formats.messages import Message
-from ..formats.properties import PROPERTY_INNER_MULTI_QUEUE_OFFSET, PROPERTY_REAL_TOPIC, decode_properties
+from ..formats.properties import (
+    PROPERTY_INNER_MULTI_QUEUE_OFFSET,
+    PROPERTY_REAL_TOPIC,
+    PROPERTY_WAIT,
+    decode_properties,
+)
 from ..formats.redirect import message_to_deliver
 from ..formats.scan import scan_records
 from ..log.commit_log import CommitLog
@@ -90,7 +95,8 @@ def _possible_copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 def _copy_key(message: Message | MessageRecord) -> bytes:
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
-    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # delayed records do not have this property
+    for changed_by_light_queues in (PROPERTY_INNER_MULTI_QUEUE_OFFSET, PROPERTY_WAIT):
+        properties.pop(changed_by_light_queues, None)  # the copy gets the offsets, and loses WAIT
     place = message.topic, message.queue_id, message.flag, message.reconsume_times
     origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
     return sha256(repr((place, origin)).encode() + message.body).digest()

@@ -39,7 +39,6 @@ _QUICK_PROGRESS: Mapping[str, Any] = {
 """The delivery progress is often written between the delivery of a message and the next flush of the log."""
 _LIGHT_GROUPS: Mapping[str, Any] = {
     "light_queues": {"chance": (0.9,)},
-    "delay": {"chance": (0.0,)},
     "consumers": (3,),
     "sync_flush": (False,),
     "flush": {"thorough_interval_ms": (10_000,)},
@@ -79,7 +78,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("stop and damaged progress",) * 2,
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
-    ).with_optional(0.3, quick_progress=_QUICK_PROGRESS),
+    )
+    .with_optional(0.3, quick_progress=_QUICK_PROGRESS)
+    .with_optional(0.2, light_copies={"light_queues": {"chance": (0.9,)}, "endings": ("stop and damaged progress",)}),
     # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
         "delayed-entry-corrupted",

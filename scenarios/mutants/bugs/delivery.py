@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....store.delivery import schedule
+from ....store.delivery import delivered_copies, schedule
 from ....store.delivery.schedule import ScheduleMessageService, encoded_offsets
 from ....store.formats import half_message
 from ....store.formats.consume_queue import QueueEntry
@@ -11,6 +11,7 @@ from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfM
 from ....store.formats.light_queues import LIGHT_MARK
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message, PutMessageStatus
+from ....store.formats.properties import decode_properties
 from ....store.formats.redirect import message_to_deliver
 from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
@@ -320,6 +321,24 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
     stored = self.file.store(encoded_offsets(self._durable))
     self._is_persisted = True
     return stored
+
+
+@bug("light-copy-proves-no-delivery", delivered_copies, "_copy_key", found_by=("REDEL",))
+@needs(
+    delay={"chance": (0.8,)},
+    light_queues={"chance": (0.9,)},
+    sync_flush=(True,),
+    messages_each=(8,),
+    endings=("stop and damaged progress",),
+    lives=(2,),
+)
+def copy_key_with_wait(message: Message | MessageRecord) -> bytes:
+    """If the delivery progress is lost, a copy in light queues counts for no message with WAIT, which it has lost."""
+    wait = decode_properties(message.properties.encode(errors="surrogateescape").decode(errors="replace")).get(
+        "WAIT", ""
+    )
+    bit(bool(wait))
+    return copy_key_with_wait.original(message) + wait.encode()
 
 
 @bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))

@@ -623,6 +623,27 @@ def test_damaged_delivery_progress_is_recovered_from_copies_in_the_log(
     lab(Image(files, image.directories)).run(second)
 
 
+def test_copies_in_light_queues_prove_delivery_although_their_properties_differ(lab: Make, config: StoreConfig) -> None:
+    config, bench = replace(config, enable_multi_dispatch=True), lab()
+    properties = {"DELAY": "1", "INNER_MULTI_DISPATCH": "light", "WAIT": "false"}
+
+    def first(world: World) -> None:
+        store = started(world, config)
+        assert store.put_message(Message.create("T", b"x", queue_id=0, properties=properties)).status is OK
+        world.tasks.sleep(1_500)
+        assert store.shutdown()
+
+    bench.run(first)
+    image = bench.switch_off()
+
+    def second(world: World) -> None:
+        store = started(world, config)
+        assert store.schedule.offsets[1] == 1
+        assert store.shutdown()
+
+    lab(Image({**image.files, PATH: FileImage(b"{", 0)}, image.directories)).run(second)
+
+
 def test_identical_delayed_messages_are_delivered_again_and_none_is_lost(lab: Make, config: StoreConfig) -> None:
     bench = lab()
 
