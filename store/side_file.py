@@ -121,15 +121,16 @@ class SideFile:
         self._content = content
         return True
 
-    def drop_backup(self) -> None:
-        """Durably remove the previous version, because it and the current one have become wrong.
+    def store_alone(self, content: bytes) -> bool:
+        """As `store`, but durably remove the backup, because both older versions have become wrong."""
+        if self._content is not None:  # else the backup may be the only readable version
+            self._remove_backup()
+            self._content = None
+        written = self.store(content)
+        self._remove_backup()
+        return written
 
-        The next `store` replaces the current version and keeps no backup. No effect if the backup is the only readable
-        version. Raises OSError if the disk fails.
-        """
-        if self._content is None:
-            return
-        self._content = None
+    def _remove_backup(self) -> None:
         if self._files.status(self.backup_path) is not None:
             self._files.unlink(self.backup_path)
             self._files.sync_directory(self._directory)

@@ -116,7 +116,7 @@ LIMITS: tuple[Limit, ...] = (
         ("unawaited puts", "key look-ups"),
         (_ALONE, _CLUSTER),
         _ANY_DISK,
-        "a broker's clients wait for each put; only few scenarios of a broker look messages up",
+        "the count is of direct puts to a store; only few scenarios of a broker look messages up",
     ),
     Limit(
         ("stop under load",),

@@ -49,6 +49,9 @@ class Judge:
         """Decoded records, reused when a log is read again."""
         self.times_before_load: dict[str, int | None] = {}
         """The modification times of a single store's segment files before its last load."""
+        self.is_loading = False
+        self.killed_load = False
+        """Whether the load before the last one was killed."""
         self.changed_by_load: list[Violation] = []
         """Queue entries that the last load changed after a clean stop, reported after violations nearer to a cause."""
         self._damaged_from = _NOWHERE
@@ -144,7 +147,7 @@ class Judge:
         self.judge_positions(store, disk)
         self.report(pos.check_truncated_bytes(store, disk))
         self.report(pos.check_log_names(store, disk))
-        self.report(scan.check_reported_damage(self._plan, store.last_recovery))
+        self.report(scan.check_reported_damage(self._plan, store.last_recovery, self.killed_load))
         self.report(self.changed_by_load)
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
@@ -181,6 +184,7 @@ class Judge:
         self.judge_positions_without_retention(store, disk)
         self.report(pos.check_truncated_bytes(store, disk))
         self.report(pos.check_log_names(store, disk))
+        self.report(self.changed_by_load)
         return found
 
     def judge_services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:

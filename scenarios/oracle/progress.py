@@ -106,7 +106,7 @@ class GroupProgress:
 
     def start(self, store: MessageStore) -> None:
         if self._plan.delay.chance:
-            late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
+            late_ms_max = live.delivery_ms_max(self._plan) + live.hidden_ms_max(self._plan) if self._is_calm else None
             began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
             progress = store.schedule.offsets
             self._ledger.begin_delivery(store.log.max_offset, progress, began_ms=began_ms, late_ms_max=late_ms_max)

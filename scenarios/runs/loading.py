@@ -48,6 +48,7 @@ def load_judged(
     MachineDied if the disk permits a failure, else StopOnViolation.
     """
     scan_bounds = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
+    judge.killed_load, judge.is_loading = judge.is_loading, True
     judge.times_before_load = files.read_times(disk, config) if plan.is_alone else {}
     try:
         disk.limit_page_ins_to(SERVICES)
@@ -69,6 +70,7 @@ def load_judged(
         invariant, detail = "META" if is_progress else "START", f"raised in {place_of(error)}"
         summary = f"the store cannot be opened: {type(error).__name__}: {error}"
         judge.report_and_stop(invariant, summary, "load", "", "", detail=detail)
+    judge.is_loading = False
     if store.log.segments:
         record_tried("START")
     judge.changed_by_load = [] if scan_bounds is None else list(scan.check_entries_kept(disk, scan_bounds))

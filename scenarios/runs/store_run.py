@@ -75,7 +75,7 @@ class Run(Execution):
     # -- lives -------------------------------------------------------------------------------------
 
     def _run_life_number(self, number: int, life: Life) -> None:
-        if number:
+        if number and self._plan.retention.hours_off:
             self._kernel.advance_clock(self._plan.retention.hours_off * 3_600 * 1_000_000_000)
         disk = self.lasting.find_disk(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None

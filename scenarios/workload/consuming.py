@@ -15,7 +15,7 @@ from ..oracle.received_messages import ReceivedMessages
 from . import options
 
 _COMMIT_CHANCE = 0.7
-_SUBSCRIPTIONS = (*("TagA", "TagB || TagC || Étiquette", "TagD || polygenelubricants", "TagA\u3000||\t\u00a0TagB "),)
+_SUBSCRIPTIONS = ("TagA", "TagB || TagC || Étiquette", "TagD || polygenelubricants", "TagA\u3000||\t\u00a0TagB ")
 """The second and the third contain a tag with a negative hash.
 
 Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have.

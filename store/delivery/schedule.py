@@ -125,7 +125,6 @@ class ScheduleMessageService(Service):
         OSError if the disk fails.
         """
         if self._corrected:
-            self.file.drop_backup()
             self.persist()
             self._corrected = False
 
@@ -137,7 +136,8 @@ class ScheduleMessageService(Service):
             assert offset >= self._durable.get(level, 0), (level, offset, self._durable)
             self._durable[level] = offset
             self._is_persisted = False
-        stored = self.file.store(encoded_offsets(self._durable))
+        store = self.file.store_alone if self._corrected else self.file.store
+        stored = store(encoded_offsets(self._durable))
         self._is_persisted = True
         return stored
 

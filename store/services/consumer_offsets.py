@@ -144,8 +144,9 @@ class ConsumerOffsetManager(Service):
                 if offset > end:
                     self._light_offsets[key] = end
                     clamped += 1
-        if clamped:
-            self.persist()  # otherwise an old offset would look valid after the queue has grown beyond it
+        if clamped:  # otherwise an old offset would look valid after the queue has grown beyond it
+            with self._file_lock:
+                self.file.store_alone(encode_side_json(self.json_members))
         return clamped
 
     def persist(self) -> bool:

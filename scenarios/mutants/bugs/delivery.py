@@ -11,7 +11,7 @@ from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID, HalfM
 from ....store.formats.light_queues import LIGHT_MARK
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message, PutMessageStatus
-from ....store.formats.properties import decode_properties
+from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_WAIT, decode_properties
 from ....store.formats.redirect import message_to_deliver
 from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
@@ -334,10 +334,9 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
 )
 def copy_key_with_wait(message: Message | MessageRecord) -> bytes:
     """If the delivery progress is lost, a copy in light queues counts for no message with WAIT, which it has lost."""
-    wait = decode_properties(message.properties.encode(errors="surrogateescape").decode(errors="replace")).get(
-        "WAIT", ""
-    )
-    bit(bool(wait))
+    properties = decode_properties(message.properties.encode(errors="surrogateescape").decode(errors="replace"))
+    wait = properties.get(PROPERTY_WAIT, "")
+    bit(bool(wait) and PROPERTY_INNER_MULTI_DISPATCH in properties)
     return copy_key_with_wait.original(message) + wait.encode()
 
 

@@ -50,7 +50,7 @@ def _wrong_read_violation(ledger: Ledger, pull: Pull, wanted: list[str], receive
     why = "the stored progress of its group" if pull.begin_offset else "the first message"
     began = f"the consumer began at queue offset {pull.begin_offset}, {why}, and read to {pull.end_offset}"
     name, shown = f"{pull.topic}/{pull.queue_id}", (_first_names(wanted[same:]), _first_names(received[same:]))
-    summary = f"message {same + 1} of a consumer of {name} for {pull.tags or '*'} is wrong"
+    summary = f"a consumer of {name} (tags {pull.tags or '*'}) got a wrong message {same + 1}"
     detail = f"{began}; its first {same} messages are right"
     return Violation("READ", summary, f"consumequeue/{name}", place * 20, "messages", *shown, detail)
 

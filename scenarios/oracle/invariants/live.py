@@ -118,11 +118,14 @@ def buffered_copies_ms_max(plan: Plan) -> int:
 def delivery_ms_max(plan: Plan) -> int:
     """Return the limit for the lateness of a delayed message's copy, without the time for other puts.
 
-    Delivery starts, reads the queue entry, and puts the copy like any message. It cannot see a message in the write
-    buffer, which may stay there longer than its delay.
+    Delivery starts, reads the queue entry, and puts the copy like any message.
     """
-    hidden_ms = max(commit_ms_max(plan) - min(DELAYS_MS.values()), 0) if plan.memory.transient_pool else 0
-    return calm_answer_ms_max(plan) + start_ms_max(plan) + hidden_ms
+    return calm_answer_ms_max(plan) + start_ms_max(plan)
+
+
+def hidden_ms_max(plan: Plan) -> int:
+    """Return how long a delayed message may stay in the write buffer after its delay, where delivery cannot see it."""
+    return max(commit_ms_max(plan) - min(DELAYS_MS.values()), 0) if plan.memory.transient_pool else 0
 
 
 def held_up_ms_max(plan: Plan) -> int:
@@ -248,7 +251,7 @@ def check_queued_requests(
     """
     if may_slow_operations(plan) or plan.capacity_bytes:
         return
-    limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
+    limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + _REQUEST_MS
     for name, arrived_ns in queued:
         waited_ms, paused_ms = (now_ns - arrived_ns) // 1_000_000, -(-paused_ns(arrived_ns) // 1_000_000)
         yield from check_time(f"a request of {name} gets no task", waited_ms, limit_ms + paused_ms, "wait in queue")

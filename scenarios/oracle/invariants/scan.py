@@ -31,7 +31,7 @@ from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ...claims.disk_models import DISK_MODELS
-from ...claims.plan import DAMAGING, LifeEnding, Plan
+from ...claims.plan import DAMAGING, Plan
 from ..evidence import Violation, record_tried
 from ..reader import UnreadableError, read_records
 from ..recovered import first_difference
@@ -41,18 +41,20 @@ _SEGMENTS_AFTER_CLEAN_EXIT = 3
 _DISKS_THAT_CHANGE_DATA = ("dying-disk", "lying-disk")
 
 
-def check_reported_damage(plan: Plan, report: RecoveryReport | None) -> Iterator[Violation]:
-    """Yield each damage that a recovery after a clean exit reports although no file was changed."""
+def check_reported_damage(plan: Plan, report: RecoveryReport | None, killed_load: bool) -> Iterator[Violation]:
+    """Yield each damage that a recovery after a clean exit reports although no file was changed.
+
+    killed_load: whether a load since that exit was killed. It may have been adding records to the index.
+    """
     is_altered = any(life.ending in DAMAGING for life in plan.lives) or plan.disk in _DISKS_THAT_CHANGE_DATA
     if report is None or not report.clean_exit or is_altered:
         return
     record_tried("SCAN")
-    crashed_in_load = any(life.ending is LifeEnding.CRASH_IN_LOAD for life in plan.lives)
     for finding in report.findings:
         if finding.found == "0" and finding.field == "file size" and plan.faults.failed_removal_chance:
             continue  # the creation of the file failed on a full disk, and then its removal
-        if directory_of(finding.file).endswith("/index") and crashed_in_load:
-            continue  # that load was adding the records that the index lacked
+        if killed_load and directory_of(finding.file).endswith("/index"):
+            continue
         summary = "recovery reports damage after a clean stop"
         place = finding.file, finding.offset, finding.field
         yield Violation("SCAN", summary, *place, f"no damage, not {finding.expected}", str(finding.found))
@@ -109,7 +111,7 @@ def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violat
 
 
 def check_entries_kept(disk: Disk, before: ScanBounds) -> Iterator[Violation]:
-    """After a clean exit, yield the first queue file with entries that a load changed.
+    """After a clean exit, yield the first queue file with entries that a load changed. Removed files are not checked.
 
     Without a time for queues, an earlier load that rebuilt queues may have crashed.
     """

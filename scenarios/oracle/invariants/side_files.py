@@ -65,9 +65,9 @@ class WatchedSideFile(SideFile):
         versions.unfinished.clear()
         return written
 
-    def drop_backup(self) -> None:
+    def store_alone(self, content: bytes) -> bool:
         self._versions.backup, self._is_without_backup = None, True
-        super().drop_backup()
+        return super().store_alone(content)
 
 
 # -- versions at a start ---------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """META: after a start, yield each delay level with progress in the file beyond its queue.
+    """META: after a start, yield each delay level with progress in the file or its backup beyond its queue.
 
     Otherwise the queue may grow past this progress, and the next start would skip the new messages before it. A slave
     has its master's progress, and a damaged file is not checked.
@@ -127,12 +127,13 @@ def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violatio
     path = store.schedule.file.path
     if store.config.broker_role is BrokerRole.SLAVE:
         return
-    for level, offset in _LEVEL_PROGRESS.findall(disk.content(path)):
-        record_tried("META")
-        end = store.commit_log.topic_queue_table.get((SCHEDULE_TOPIC, int(level) - 1), 0)
-        if int(offset) > end:
-            summary = f"after a start, the file has progress of delay level {int(level)} beyond its queue"
-            yield Violation("META", summary, path, 0, "progress", f"<= {end}", str(int(offset)))
+    for each in (path, f"{path}.bak"):
+        for level, offset in _LEVEL_PROGRESS.findall(disk.content(each)):
+            record_tried("META")
+            end = store.commit_log.topic_queue_table.get((SCHEDULE_TOPIC, int(level) - 1), 0)
+            if int(offset) > end:
+                summary = f"after a start, the file has progress of delay level {int(level)} beyond its queue"
+                yield Violation("META", summary, each, 0, "progress", f"<= {end}", str(int(offset)))
 
 
 def check_clamped_offsets(

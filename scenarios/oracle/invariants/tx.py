@@ -104,9 +104,9 @@ def _check_given_up(
         yield _transaction_violation(found.given_up[-1], summary, "copies", "1", str(count))
     if transactions.resumed:  # after a restart, an operator may resume a decided transaction
         return
-    # Retention removes a half message before its ops. Then only the answers to the decisions are known.
-    ends = [each.ops_end for each in transaction.decisions if found.half is None and each.ops_end is not None]
-    if found.half is not None:
+    if found.half is None:  # retention removes a half message before its ops, so only the answers are known
+        ends = [each.ops_end for each in transaction.decisions if each.ops_end is not None]
+    else:
         first = str(found.half.record.queue_offset).encode()
         ends = [op.record.physical_offset for op in found.ops if op.body == first]
     for half in found.given_up:

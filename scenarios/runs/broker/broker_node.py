@@ -241,7 +241,8 @@ class BrokerNode(Node):
 
     def _record_delivery_start(self) -> None:
         store, plan = self.loaded, self._plan
-        late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
+        limit_ms = live.delivery_ms_max(plan) + live.hidden_ms_max(plan)
+        late_ms_max = limit_ms if live.is_calm(plan) and not plan.capacity_bytes else None
         began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
         self.account.ledger.begin_delivery(
             store.log.max_offset, store.schedule.offsets, began_ms=began_ms, late_ms_max=late_ms_max

@@ -149,7 +149,7 @@ def test_a_probe_without_a_verdict_is_an_error_with_its_reason(tests_of: Callabl
         "0 is not in the range x>=1.",
         "refusals, allow, baseline, write_baseline, reason, found disks",
         "recovery_crashes: expected a check in a file, because",
-        "expected a check: ",
+        "expected a check, which defines the promises",
         "program: expected a list such as [sys.executable, 'writer.py'], found 'true'",
         "the probe was ended by time=1s",
     ):

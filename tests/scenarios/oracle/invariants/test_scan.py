@@ -6,7 +6,6 @@ import pytest
 
 from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.claims.plan import LifeEnding
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.oracle.evidence import Violation
@@ -83,16 +82,15 @@ def test_a_start_after_a_clean_stop_that_replaces_addresses_of_units_is_a_violat
 
 
 @pytest.mark.parametrize(
-    ("path", "ending", "count"),
+    ("path", "killed_load", "count"),
     [
-        ("/store/index/20200913122658009", LifeEnding.CRASH_IN_LOAD, 0),
-        ("/store/index/20200913122658009", LifeEnding.CRASH_IN_TRAFFIC, 1),
-        ("/store/commitlog/00000000000000000000", LifeEnding.CRASH_IN_LOAD, 1),
+        ("/store/index/20200913122658009", True, 0),
+        ("/store/index/20200913122658009", False, 1),
+        ("/store/commitlog/00000000000000000000", True, 1),
     ],
 )
-def test_a_crash_in_a_load_explains_damage_of_the_index_only(path: str, ending: LifeEnding, count: int) -> None:
-    ranges = Ranges(disk=("process-kill",), lives=(2,), endings=(ending.value,))
-    plan = draw_plan(Choices("a crash in a load").stream("plan"), ranges)
+def test_a_killed_load_explains_damage_of_the_index_only(path: str, killed_load: bool, count: int) -> None:
+    plan = draw_plan(Choices("a killed load").stream("plan"), Ranges(disk=("process-kill",), endings=("stop",)))
     report = RecoveryReport(clean_exit=True, findings=[CorruptFileError(path, 44, "slot", 0, 44)])
-    found = list(scan.check_reported_damage(plan, report))
+    found = list(scan.check_reported_damage(plan, report, killed_load))
     assert [one.invariant for one in found] == ["SCAN"] * count
