@@ -230,3 +230,18 @@ def clamp_usual_offsets(self: ConsumerOffsetManager, store: AnyMessageStore) -> 
     bit(light != self._light_offsets)
     self._light_offsets = light
     return clamped
+
+
+@bug("correction-keeps-backup", SideFile, "store_alone", found_by=("META", "SCHED"))
+@needs(
+    delay={"chance": (1.0,)},
+    producers=(1,),
+    messages_each=(1, 3),
+    messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
+    endings=("stop and damage",),
+    lives=(2, 3),
+)
+def store_beside_backup(self: SideFile, content: bytes) -> bool:
+    """The correction of progress or offsets keeps a backup that has the wrong values."""
+    bit(self._content is not None)
+    return self.store(content)
