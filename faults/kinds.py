@@ -569,10 +569,10 @@ class FaultKind(StrEnum):
     )._replace(by_scenarios=True)
     SKIPPED_NUMBERS = _rest(
         "skipped numbers",
-        "queue offsets continued after a gap at a restart",
+        "sequence numbers of records continued after a gap at a restart",
         "another version ran in between, and counted entries that a crash had left empty",
-        "zero entries are added before the start, and offsets continue after them",
-        "spec of the store: queue offsets that a real version continues after an empty file",
+        "zero entries are added before the start, and numbers continue after them",
+        "spec of the store: numbers that a real version continues after an empty file",
     )._replace(knob="starts.skipped_numbers_max", by_scenarios=True)
     SPLIT_DELIVERY = _network(
         "split delivery",
