@@ -50,6 +50,7 @@ class Judge:
         self.times_before_load: dict[str, int | None] = {}
         """The modification times of a single store's segment files before its last load."""
         self.is_loading = False
+        """Whether a load has begun and not ended; stays True if it was killed."""
         self.killed_load = False
         """Whether the load before the last one was killed."""
         self.changed_by_load: list[Violation] = []

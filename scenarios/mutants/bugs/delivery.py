@@ -30,6 +30,16 @@ from ...claims.catalogue.delivery import SHORT_TIMEOUTS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
+LOST_PROGRESS = Ranges(
+    delay={"chance": (1.0,)},
+    producers=(1,),
+    messages_each=(1, 3),
+    messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
+    endings=("stop and damage",),
+    lives=(2, 3),
+)
+"""Delayed messages are lost, but not the progress of their delivery."""
+
 
 # Delivery of the level waits until the queue has grown past the saved offset, and so skips messages.
 @bug(
@@ -38,14 +48,7 @@ from ..mutant import bit, bug, needs
     "_limit_offset_to_queue",
     found_by=("META", "SCHED", "LIVE", "QUIET"),
 )
-@needs(
-    delay={"chance": (1.0,)},
-    producers=(1,),
-    messages_each=(1, 3),
-    messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
-    endings=("stop and damage",),
-    lives=(2, 3),
-)
+@needs(LOST_PROGRESS)
 def load_offset_unlimited(self: ScheduleMessageService, level: int, offset: int) -> int:
     """A saved delivery offset after the end of its delay queue is not corrected."""
     bit(load_offset_unlimited.original(self, level, offset) != offset)

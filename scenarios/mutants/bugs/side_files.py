@@ -14,6 +14,7 @@ from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
+from .delivery import LOST_PROGRESS
 
 _PROGRESS = Ranges(
     consuming={"commits_offsets": (True,)},
@@ -233,14 +234,7 @@ def clamp_usual_offsets(self: ConsumerOffsetManager, store: AnyMessageStore) -> 
 
 
 @bug("correction-keeps-backup", SideFile, "store_alone", found_by=("META", "SCHED"))
-@needs(
-    delay={"chance": (1.0,)},
-    producers=(1,),
-    messages_each=(1, 3),
-    messages={"body_bytes_max": (0, 40), "property_bytes_max": (0,), "batch_chance": (0.0,)},
-    endings=("stop and damage",),
-    lives=(2, 3),
-)
+@needs(LOST_PROGRESS)
 def store_beside_backup(self: SideFile, content: bytes) -> bool:
     """The correction of progress or offsets keeps a backup that has the wrong values."""
     bit(self._content is not None)
