@@ -19,8 +19,8 @@ from .events import answers_of, events_to_violation, merged, with_last_syncs, wi
 _PROGRESS = "config/delayOffset.json"
 _FILE_OF = {"CKPT": "checkpoint", "IDX": "index", "REDEL": _PROGRESS, "SCHED": _PROGRESS}
 """The file below the root that an invariant concerns in addition to the file that its violation names."""
-_OFFSETS_FILE = "config/consumerOffset.json"
-"""The file that a violation about the offset of a consumer group concerns instead."""
+_OFFSETS_FILES = {False: "config/consumerOffset.json", True: "config/lmqConsumerOffset.json"}
+"""enableLmq -> the file that a violation about the offset of a consumer group concerns instead."""
 STORY_LINES = 14
 REPORTS_MAX = 7
 _RECORD_INVARIANTS = ("DUR", "PREFIX")
@@ -100,7 +100,8 @@ def subjects_of_violations(
             concern.ranges += [(log, int(offset), int(offset) + 1) for log in config.commit_log_directories]
         is_of_group = violation.invariant in ("META", "REDEL") and violation.field == "offset"
         if is_of_group or violation.invariant in _FILE_OF:
-            concern.paths.add(f"{root}/{_OFFSETS_FILE if is_of_group else _FILE_OF[violation.invariant]}")
+            file = _OFFSETS_FILES[config.enable_lmq] if is_of_group else _FILE_OF[violation.invariant]
+            concern.paths.add(f"{root}/{file}")
     concern.names += sorted(path.removeprefix(f"{root}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern
