@@ -119,7 +119,7 @@ class FileStalls:
 
 
 class HostTasks(SimTasks):
-    """Tasks whose handovers between a put and its group commit take time.
+    """Tasks that need time for a handover between a put and its group commit.
 
     The costs of other services are part of the measured put costs.
     """
@@ -155,7 +155,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """A signal whose waiter needs time to wake up, unless the signal was set before the wait."""
+    """A signal that wakes its waiter with a delay, unless it was set before the wait."""
 
     __slots__ = ("_name", "_tasks")
 
@@ -218,7 +218,7 @@ class Interpreter(SimProcessor):
 
 
 class HoldingFiles:
-    """Files whose stores through maps hold the interpreter lock while they wait."""
+    """Files that hold the interpreter lock while a store through a map waits."""
 
     def __init__(self, files: TimedFiles, interpreter: Interpreter) -> None:
         self._files = files
