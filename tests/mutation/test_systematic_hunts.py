@@ -11,9 +11,9 @@ SEEDS_MAX = 40
 FOUND_AT_ONCE = [
     "drop-lock:commit_log.CommitLog._append_plain#1",
     "drop-notice:transient_pool.CommitRealTimeService.commit#1",
-    "drop-step:side_file.SideFile.store#1",
+    "drop-step:service.Service._run_until_stopped#1",
     "drop-sync:flush.FlushRealTimeService.run_once#1",
-    "drop-sync:side_file.SideFile.store#1",
+    "drop-sync:outer_api.SlaveSynchronize.synchronize#1",
     "drop-write:index_file.IndexFile.put_key#1",
     "drop-write:message_store.MessageStore._mark_stopped#1",
     "forget-state:commit_log.CommitLog._append_locked#2",
