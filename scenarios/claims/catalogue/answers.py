@@ -14,7 +14,7 @@ _LATE_COMMITS: Mapping[str, Any] = {
     "disturbances": {"paused_task_chance": (1.0,)},
 }
 """Both buffers of the pool have uncommitted data when the store stops."""
-_NEW_QUEUES: Mapping[str, Any] = {
+NEW_QUEUES: Mapping[str, Any] = {
     "producers": (3,),
     "consumers": (4,),
     "topics": (2,),
@@ -139,7 +139,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consuming={"filtered": (True,)},
         messages={"equal_sizes": (False,)},
         endings=("crash at rest", "stop", "crash in traffic"),
-    ).with_late_optional(0.3, new_queues=_NEW_QUEUES),
+    ).with_late_optional(0.3, new_queues=NEW_QUEUES),
     # Consumers read each message as soon as the store allows.
     Scenario.define(
         "consumed-message-durable",

@@ -25,7 +25,7 @@ SHORT_TIMEOUTS: Mapping[str, Any] = {
 }
 """Syncs that often take longer than syncFlushTimeout, on a disk without faults."""
 
-_QUICK_PROGRESS: Mapping[str, Any] = {
+QUICK_PROGRESS: Mapping[str, Any] = {
     "sync_flush": (False,),
     "settings": {
         "flush_delay_offset_interval_ms": (30,),
@@ -37,7 +37,7 @@ _QUICK_PROGRESS: Mapping[str, Any] = {
     "endings": (*("crash in persist",) * 2, *("crash at rest",) * 3, "crash in traffic"),
 }
 """The delivery progress is often written between the delivery of a message and the next flush of the log."""
-_LIGHT_GROUPS: Mapping[str, Any] = {
+LIGHT_GROUPS: Mapping[str, Any] = {
     "light_queues": {"chance": (0.9,)},
     "consumers": (3,),
     "sync_flush": (False,),
@@ -79,7 +79,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     )
-    .with_optional(0.3, quick_progress=_QUICK_PROGRESS)
+    .with_optional(0.3, quick_progress=QUICK_PROGRESS)
     .with_optional(0.2, light_copies={"light_queues": {"chance": (0.9,)}, "endings": ("stop and damaged progress",)}),
     # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
@@ -118,5 +118,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         attribute_points=(False, True),
         faults={"failed_sync_chance": (0.0, 0.0, 0.03), "failed_rename_chance": (0.0, 0.0, 0.3)},
-    ).with_optional(0.4, light_groups=_LIGHT_GROUPS),
+    ).with_optional(0.4, light_groups=LIGHT_GROUPS),
 )

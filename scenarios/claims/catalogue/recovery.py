@@ -25,7 +25,7 @@ _UNSYNCED_UNITS: Mapping[str, Any] = {
     "pauses": {"chance": (0.5,), "ms_max": (3_000,)},
 }
 """Syncs of queues and their extension files fail, and the process is killed."""
-_QUEUE_FLUSHES: Mapping[str, Any] = {
+QUEUE_FLUSHES: Mapping[str, Any] = {
     "disk": ("process-kill",),
     "endings": ("crash at rest",),
     "sync_flush": (False,),
@@ -137,7 +137,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(3, 4),
         )
         .with_optional(0.4, kills=_KILLS)
-        .with_optional(0.3, queue_flushes=_QUEUE_FLUSHES),
+        .with_optional(0.3, queue_flushes=QUEUE_FLUSHES),
         stream="recovery-vouches-for-nothing-unwritten",
     ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
     # Recovery crashes repeatedly while it removes truncated segments.

@@ -12,6 +12,7 @@ from ....store.queues.dispatch import DispatchService
 from ....store.recovery.queue_replay import QueueReplay, _DoubtfulRecord
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.recovery import QUEUE_FLUSHES
 from ..mutant import bit, bug, needs
 
 
@@ -253,16 +254,7 @@ def leave_last_queue(self: Recovery, replay: QueueReplay, error: OSError) -> Non
 
 # After a failed sync, Linux marks pages as clean that are not on the disk.
 @bug("equal-entries-not-written-again", QueueReplay, "_overwrite_entries", found_by=("CKPT", "CQ-COMPLETE", "CQ-VALID"))
-@needs(
-    disk=("process-kill",),
-    endings=("crash at rest",),
-    lives=(3, 4),
-    sync_flush=(False,),
-    settings={"flush_interval_consume_queue_ms": (50,), "flush_consume_queue_least_pages": (0,)},
-    flush={"thorough_interval_ms": (2000,)},
-    pauses={"chance": (0.5,), "ms_max": (3000,)},
-    faults={"failed_write_back_chance": (0.1, 0.3)},
-)
+@needs(lives=(3, 4), **QUEUE_FLUSHES)
 def overwrite_changed_entries(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
     """After a failed sync and a restart, recovery trusts queue entries that are right in the page cache."""
     if self.lacks_room is not None:

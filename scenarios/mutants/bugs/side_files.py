@@ -12,6 +12,7 @@ from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.delivery import LIGHT_GROUPS, QUICK_PROGRESS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 from .delivery import LOST_PROGRESS
@@ -192,18 +193,7 @@ def clamp_unless_empty(self: ConsumerOffsetManager, store: AnyMessageStore) -> i
 
 # apache/rocketmq issue 8239.
 @bug("copy-start-counts-as-durable", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
-@needs(
-    delay={"chance": (0.3, 0.8)},
-    sync_flush=(False,),
-    settings={
-        "flush_delay_offset_interval_ms": (30,),
-        "flush_commit_log_timed": (True,),
-        "flush_interval_commit_log_ms": (2_000,),
-        "flush_commit_log_least_pages": (0,),
-    },
-    disk=("strict-posix",),
-    endings=("crash at rest", "crash in persist"),
-)
+@needs(delay={"chance": (0.3, 0.8)}, **QUICK_PROGRESS)
 def deliver_up_to_start(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
     """The delivery progress is written before the end of a delivered copy is durable."""
     before, begin = self._delivered_end, self._commit_log.queue.max_offset
@@ -216,14 +206,7 @@ def deliver_up_to_start(self: ScheduleMessageService, level: int, entry: QueueEn
 
 # apache/rocketmq issue 8509 for the table of light queues.
 @bug("light-offset-not-clamped", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
-@needs(
-    _PROGRESS,
-    light_queues={"chance": (0.9,)},
-    sync_flush=(False,),
-    flush={"thorough_interval_ms": (10_000,)},
-    disk=("strict-posix", "ext4-ordered"),
-    endings=("crash in persist", "crash in traffic"),
-)
+@needs(_PROGRESS, **LIGHT_GROUPS)
 def clamp_usual_offsets(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     """After a crash, offsets of light queues beyond the end of their queues stay."""
     light = dict(self._light_offsets)
