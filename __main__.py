@@ -61,11 +61,11 @@ def application() -> "typer.Typer":
                 callback=show_callback,
                 is_eager=True,
                 expose_value=False,
-                help="Print what would be installed.",
+                help="Print the completion script.",
             ),
         ] = False,
     ) -> None:
-        """Pull the plug on a message store, thousands of times, and get a seed back."""
+        """Simulate power cuts and faults of a message store or any program, and check what survives."""
 
     return app
 

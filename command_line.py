@@ -53,7 +53,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "fuzz": Entry(
         "reports.cli.fuzz",
         "FuzzOptions",
-        "Corrupt files, frames and directories; only errors may follow.",
+        "Corrupt files, frames and directories, and check the readers.",
         work="fuzzing.fuzz_formats",
     ),
     "mutants": Entry(
@@ -71,7 +71,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "init": Entry(
         "reports.cli.init.command",
         "InitOptions",
-        "Write a check and a CI job for a program, to begin with `probe`.",
+        "Write a check and a CI job for a program, as a start for `probe`.",
         work="work.init_project",
     ),
     "sweep": Entry(
@@ -107,7 +107,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "inspect": Entry(
         "reports.cli.directories",
         "InspectOptions",
-        "Recover a store directory in memory only, and print its content.",
+        "Recover a store directory in memory, and print its content.",
         work="directories.inspect_store",
     ),
     "verify": Entry(

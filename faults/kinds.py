@@ -635,15 +635,15 @@ class FaultKind(StrEnum):
         "failed accept",
         "a connection could not be accepted, and was closed",
         "the process has no free descriptor, or the system no memory",
-        "OSError (EMFILE) from accept; the peer, which had connected, sees the end of the stream",
-        "accept(2), EMFILE",
+        "OSError (EMFILE) from accept; the peer, already connected, reads the end of the stream",
+        "accept(2), ERRORS: EMFILE, ENOMEM",
     )._replace(knob="failed_accept_chance")
     FAILED_POLL = _network(
         "failed poll",
         "a wait for many connections failed, and the task that serves them ended",
         "a library closes a descriptor twice, after its number was reused for the poller",
         "OSError (EBADF) from the poller's wait",
-        "epoll_wait(2), EBADF",
+        "epoll_wait(2), ERRORS: EBADF",
     )._replace(knob="failed_poll_chance")
     SILENT_DEATH = _network(
         "silent death",

@@ -584,10 +584,10 @@ class Kernel:
         waits = [f"{task.name}: {task.describe_wait(self.now_ns)}" for task in tasks]
         when = f"at {self.now_ns / 1e6:g} ms, step {self.steps}"
         if self.steps >= self._step_limit:
-            return NoProgressError(f"no end in sight {when}: the step limit is reached", waits)
+            return NoProgressError(f"not finished {when}: the step limit is reached", waits)
         if self._timers.next_due_ns() is not None:
             limit = f"the time limit of {self._deadline_ns / 1e6:g} ms"
-            return NoProgressError(f"no end in sight {when}: the next timer is past {limit}", waits)
+            return NoProgressError(f"not finished {when}: the next timer is past {limit}", waits)
         return DeadlockError(f"deadlock {when}: no task can run and no timer is set", waits)
 
     def _power_off_machine(self, machine: Machine) -> None:

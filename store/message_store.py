@@ -198,9 +198,9 @@ class MessageStore:
             clean_exit = files.status(self.config.abort_path) is None
         self.log.load()
         damage = self.checkpoint.load()
-        strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.reset_queue_time)]
+        unknown_entries = [*self.log.unknown_entries, *self.queues.load(before_loss=self.checkpoint.reset_queue_time)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)
-        report.strays = strays
+        report.unknown_entries = unknown_entries
         if clean_exit:  # a crash can shorten a file before its size is durable
             report.findings += self.queues.extended
         if damage is not None:
@@ -240,7 +240,7 @@ class MessageStore:
         try:
             self._lock = self.world.files.lock(self.config.lock_path)
         except BlockingIOError as error:
-            count_mark("start on a live directory")
+            count_mark("directory in use at start")
             raise StoreLockedError(f"{self.config.lock_path}: locked by another running store") from error
 
     def start(self) -> None:

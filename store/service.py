@@ -78,5 +78,5 @@ class Service(ABC):
     def run_once(self) -> None:
         """Wait for work, then do the work."""
 
-    def finish_remaining_work(self) -> None:  # noqa: B027 - most services have nothing left to do
+    def finish_remaining_work(self) -> None:  # noqa: B027 - few services have remaining work
         """Do remaining work after the last step."""

@@ -141,7 +141,7 @@ def _require_fit_for_processes(options: RunOptions) -> None:
     for name in options.context.params:
         if name not in fitting and is_option_given(options.context, name):
             option = f"--{name.rstrip('_').replace('_', '-')}"
-            raise typer.BadParameter("expected none with --processes", param_hint=option)
+            raise typer.BadParameter("not allowed with --processes", param_hint=option)
 
 
 def _write_failure_files(

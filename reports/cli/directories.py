@@ -57,7 +57,7 @@ _SPLIT_BYTES = 128 * MIB
 T = TypeVar("T")
 
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory, which is only read.")
+    Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory. It is not changed.")
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="The broker's broker.conf.")
@@ -90,7 +90,7 @@ class _GeometryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectOptions(_GeometryOptions):
-    """Recover a store directory in memory only, and print its content."""
+    """Recover a store directory in memory, and print its content."""
 
     directory: Directory
     json_file: JsonFile = None
@@ -231,7 +231,7 @@ class RebuildOptions(_GeometryOptions):
     """Copy a log, and rebuild its queues, index and checkpoint."""
 
     directory: str = argument(
-        ..., metavar="DIR", help="A store directory, which is only read; with --master also a URI."
+        ..., metavar="DIR", help="A store directory. It is not changed. With --master also a URI."
     )
     to: str = option(..., metavar="NEW", help="New directory, empty or missing; with --master also a URI.")
     json_file: JsonFile = None

@@ -44,7 +44,7 @@ def _check_options(options: ExploreOptions) -> None:
     refused, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "needs --schedules"
     if options.schedules:
         refused = ["disk", "messages", "nest", "heal", "jobs"]
-        reason = "applies only to crashes: expected none with --schedules"
+        reason = "applies only to crashes: not allowed with --schedules"
     for option in refused:
         if is_option_given(options.context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")

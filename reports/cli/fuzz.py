@@ -22,7 +22,7 @@ ENGINES = ("tornlog", "atheris")
 
 @dataclass(frozen=True)
 class FuzzOptions:
-    """Corrupt files, frames and directories; only errors may follow."""
+    """Corrupt files, frames and directories, and check the readers."""
 
     context: typer.Context
     formats: list[str] | None = argument(

@@ -28,7 +28,7 @@ _SHRINK_SECONDS = 15.0
 def run_mutants_command(options: MutantsOptions) -> NoReturn:
     if options.narrowed and (options.scenarios or options.all_scenarios):
         option = "--scenario" if options.scenarios else "--all-scenarios"
-        raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
+        raise typer.BadParameter("not allowed with --narrowed, which has its own scenario", param_hint=option)
     named = [*(options.ids or ()), *(options.brought or ())]
     wanted = _wanted_mutant_names(named, options.module)
     survivors = survivors_in(options.module)

@@ -46,7 +46,7 @@ TraceFile = Annotated[
     typer.Option("--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto to FILE."),
 ]
 AttributePoints = Annotated[
-    bool, typer.Option("--attribute-points", help="Let tasks also switch at plain attributes of the store.")
+    bool, typer.Option("--attribute-points", help="Also switch tasks where the store reads or writes plain attributes.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
 Mutant = Annotated[str | None, typer.Option(help="Apply a known bug (see `list`), or a bug in FILE.py.")]
@@ -331,7 +331,7 @@ complete_version = _completion("mutants.versions", "VERSIONS")
 PAGE = "report.html"
 TIMELINES_MAX = 12
 TIMELINE_STEPS_MAX = 20_000
-"""Maximum steps of a run whose timeline is drawn automatically. Pages of longer runs have many megabytes."""
+"""Timelines of longer runs are drawn only on request, because their pages have many megabytes."""
 
 
 def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:

@@ -37,7 +37,7 @@ def replay_file(options: ReplayOptions) -> NoReturn:
     if is_of_probe(file):
         for name, value in (("--original", original), ("--trace", trace)):
             if value:
-                raise typer.BadParameter("expected none with a failure of a program", param_hint=name)
+                raise typer.BadParameter("not allowed with the failure of a program", param_hint=name)
         replay_probe(file, timeline=timeline, json_file=options.json_file)
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest

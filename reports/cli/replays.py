@@ -37,6 +37,6 @@ class ShrinkOptions:
     file: Path = argument(..., help="A failure written by `run --out`.")
     time: str = option(f"{_SHRINK_SECONDS:g}s", help="Time limit, such as 15s.")
     tries: int | None = option(None, min=1, help="Maximum of runs. Default: 4000.")
-    any_breach: bool = option(False, help="Accept any violation of the same promise as equal.")
+    any_breach: bool = option(False, help="Accept a smaller run that breaks the same promise in another way.")
     small: Path | None = option(None, "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead.")
     json_file: JsonFile = None

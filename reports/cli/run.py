@@ -77,13 +77,13 @@ class RunOptions:
         autocompletion=complete_version,
     )
     check_determinism: bool = option(
-        False, "--check-determinism", help="Run every seed twice and from its record, and compare the digests."
+        False, "--check-determinism", help="Run every seed twice, replay its record, and compare the digests."
     )
     processes: int | None = option(
         None,
         metavar="N",
         min=1,
-        help="With --check-determinism: repeat in N processes, in another order, with other hashes.",
+        help="With --check-determinism: repeat in N processes, in another order, with other hash seeds.",
     )
     python: list[str] | None = option(
         None, metavar="PATH", help="Also repeat with this Python; all: every installed Python; repeatable."
@@ -102,7 +102,7 @@ class RunOptions:
     )
     verbose: bool = option(False, "--verbose", help="Show a row for every scenario, fault and mark.")
     against: Path | None = option(
-        None, metavar="FILE", exists=True, dir_okay=False, help="Compare with the --json of another commit's code."
+        None, metavar="FILE", exists=True, dir_okay=False, help="Compare with the --json output of another commit."
     )
     corpus: CorpusDir = Path(CORPUS)
     no_corpus: NoCorpus = False

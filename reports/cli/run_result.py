@@ -60,7 +60,7 @@ class RunResults:
     """The violations. They have causes if --as applied the bugs of a version."""
     mutant: str | None = None
     version: Version | None = None
-    """The version whose bugs --as applied."""
+    """The version from which --as applied the bugs."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Faults, marks and scenarios that --require-coverage requires and that never occurred."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def is_object_store(place: str) -> bool:
 def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
     """Create a directory and its missing parents. On a local disk they are durable when the call returns.
 
-    below: a parent whose name is already durable. Only directories below this parent are synced.
+    below: a parent with a durable name. Only directories below this parent are synced.
     """
     if is_local(system):
         kept_files.make_kept_directory(path, below)

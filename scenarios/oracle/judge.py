@@ -110,7 +110,7 @@ class Judge:
             self._record_violations(Violation("LIVE", str(stuck), field="progress"))
             raise StopOnViolation from stuck
         except CpuLimitReached as endless:
-            summary = "no end in sight: a task loops without a world call"
+            summary = "endless loop: a task computes without a call of clock, tasks, files or network"
             self._record_violations(Violation("LIVE", summary, field="progress"))
             raise StopOnViolation from endless
 

@@ -2,11 +2,11 @@
 
     sent back    waits for its delay level in the schedule topic; REAL_TOPIC names the group's retry topic
     due          in the retry topic
-    hopeless     after too many retries, at once in the dead letter topic
-    own send     a consumer sends the message to the retry topic itself; if hopeless, the broker delays it all the same
+    dead         after too many retries, at once in the dead letter topic
+    own send     a consumer sends the message to the retry topic itself; if dead, the broker delays it all the same
 
 The new record has the body, flag, hosts and born time of the message, and reconsumeTimes greater by one. A request
-names its message by log offset. A consumer may send the new record back, too, until it is hopeless. In its own send,
+names its message by log offset. A consumer may send the new record back, too, until it is dead. In its own send,
 a consumer sets the number of retries; the record has the born time and host of this send.
 """
 
@@ -64,7 +64,7 @@ class SendBackRequest:
 
     group: str
     delay_level: int
-    """0: the broker chooses. Negative: the message is hopeless."""
+    """0: the broker chooses. Negative: the message is dead."""
     retries_max: int
     retry_queues: int = 1
     """Without a queue for retries, the broker answers SUCCESS and stores no record."""
@@ -77,8 +77,8 @@ class SendBackRequest:
         """Return the place for a message with this number of retries, None if the broker stores no record."""
         if not self.retry_queues:
             return None
-        is_hopeless = self.delay_level < 0 or reconsume_times >= self.retries_max
-        return RetryPlace(RETURNED[is_hopeless] + self.group, is_delayed=not is_hopeless)
+        is_dead = self.delay_level < 0 or reconsume_times >= self.retries_max
+        return RetryPlace(RETURNED[is_dead] + self.group, is_delayed=not is_dead)
 
     def level_after(self, reconsume_times: int, levels: int) -> int:
         return min(self.delay_level or FIRST_LEVEL + reconsume_times, levels)
@@ -89,7 +89,7 @@ class RetrySend(SendBackRequest):
     """A consumer's own send of a message to the retry topic."""
 
     times: int = 0
-    """The number of retries, which the new record has. From the maximum on, the message is hopeless."""
+    """The number of retries, which the new record has. From the maximum on, the message is dead."""
     born: tuple[int, bytes] = (0, b"")
     """Time in ms and address of the consumer."""
 

@@ -21,34 +21,34 @@ _RUN_MARKS: dict[str, str] = {
     "crash in truncation": "a machine died while recovery removed or zeroed truncated data",
     "crash in recovery": "a machine died during recovery",
     "crash in recovery, twice": "a machine died during two recoveries in a row",
-    "crash in recovery, three deep": "a machine died during three recoveries in a row",
-    "kill, then power": "a process was killed, and the power failed before its data was durable",
+    "crash in recovery, three times": "a machine died during three recoveries in a row",
+    "kill, then power cut": "a process was killed, and the power failed before its data was durable",
     "power cut after failed sync": "the power failed in a life with a failed sync",
-    "stored twice": "a message was stored again because its first send had no answer",
-    "late answer": "a client received an answer of a broker that had died since",
+    "message stored twice": "a message was stored again because its first send had no answer",
+    "answer from a dead broker": "a client received an answer of a broker that had died since",
     "pulled from a slave": "a consumer received messages from a slave",
-    "looked up at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
+    "lookup at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
     "slave took over": "a slave restarted as master after the loss of its master",
     "slave absent": "a slave stayed off while its master ran",
     "slave died": "a slave died while its master continued",
     "slave disk lost": "a slave restarted with an empty disk",
     "slave disk reused": "a slave started on a disk with the tables of another cluster",
-    "moved to what is left": "a consumer requested expired messages, and continued at the first remaining one",
-    "sent to another broker": "a producer without an answer from one broker continued at another",
-    "another name server": "a client without an answer from one name server used another",
-    "decided when asked": "a producer decided a half message in its answer to a check request",
-    "sent back": "a consumer sent a message back for a retry, and the broker acknowledged it",
+    "consumer moved past expired": "a consumer requested expired messages, and continued at the first remaining one",
+    "producer failover": "a producer without an answer from one broker continued at another",
+    "name server failover": "a client without an answer from one name server used another",
+    "half message decided in check": "a producer decided a half message in its answer to a check request",
+    "message sent back": "a consumer sent a message back for a retry, and the broker acknowledged it",
     "sent to retry topic": "a consumer sent a message to the retry topic itself, and the broker acknowledged it",
-    "refused for good": "a broker refused a message that no record can hold, and its producer gave it up",
+    "message refused for good": "a broker refused a message that no record can hold, and its producer gave it up",
     "access refused": "a request of an account was refused, as the access rules require",
     "account changed": "an administrator changed an account or a white list",
     "setting changed": "an operator changed settings of a running broker, and the broker acknowledged it",
-    "check resumed": "an operator resumed the check of a half message that was given up",
+    "transaction check resumed": "an operator resumed the check of a half message that was given up",
 }
 
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}
 
-_DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three deep")
+_DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three times")
 
 
 class ReachedMark(NamedTuple):
@@ -77,7 +77,7 @@ class RunMarks:
             self._was_killed = False
             return
         if life.profile not in ("process-kill", "nothing-lost"):
-            self.hits["kill, then power"] += self._was_killed
+            self.hits["kill, then power cut"] += self._was_killed
             self.hits["power cut after failed sync"] += allowances.count_sync_errors(disk) > 0
         self._was_killed = life.profile == "process-kill"
         self._note_operation(life, disk, recovered=recovered)

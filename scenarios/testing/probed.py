@@ -50,8 +50,8 @@ class ProbeAnswer(NamedTuple):
     """Requested parts of the probe without a verdict."""
     notes: Sequence[str]
     """Reasons why a result without a broken promise shows little."""
-    said: str
-    """The output of the check."""
+    check_output: str
+    """The output of the check for all states."""
 
 
 class NamedCheck(NamedTuple):
@@ -178,7 +178,7 @@ def _failure_text(failure: ProbedFailure, again: str, *, is_in_file: bool) -> st
 
 
 def _check_output(answer: ProbeAnswer) -> list[str]:
-    lines = answer.said.splitlines()[-_CHECK_LINES_MAX:]
+    lines = answer.check_output.splitlines()[-_CHECK_LINES_MAX:]
     return ["\n".join(["output of the check for all states:", *lines])] if lines else []
 
 

@@ -240,12 +240,12 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     Return None if there is no such put. The put's segment must have later segments with records.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
-    vouched_end = begun[-_ALWAYS_READ_SEGMENTS].base_offset if len(begun) > _ALWAYS_READ_SEGMENTS else 0
+    unread_end = begun[-_ALWAYS_READ_SEGMENTS].base_offset if len(begun) > _ALWAYS_READ_SEGMENTS else 0
     here = [
         put
         for put in puts
         if put.physical_offset is not None
-        and put.physical_offset < vouched_end
+        and put.physical_offset < unread_end
         and _segment_path_of(store, put) in image.files
     ]
     if not here:

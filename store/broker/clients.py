@@ -130,7 +130,7 @@ class ConsumerGroupInfo:
     Readers need no lock, because a change replaces a whole attribute.
     """
 
-    said: ConsumerData
+    newest_heartbeat: ConsumerData
     """The group's part of its newest heartbeat."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     """Topic -> subscription"""
@@ -144,7 +144,7 @@ class ConsumerGroupInfo:
 
 
 GroupListener = Callable[[str, Iterable[Channel]], None]
-"""Arguments: a group whose members or topics have changed, and the connections of its members."""
+"""Called after the members or topics of a group changed, with the group and the connections of its members."""
 
 
 class ConsumerManager:
@@ -180,7 +180,7 @@ class ConsumerManager:
         """Register a client in a group, or renew its heartbeat. `notify`: announce a change to the group."""
         with self._lock:
             info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
-            info.said = consumer
+            info.newest_heartbeat = consumer
             known = info.clients.get(client.channel)
             changed = known is None or known.client_id != client.client_id
             if known is None or changed:

@@ -17,13 +17,13 @@ from .router import LateResponse
 
 _NEVER_NS = 1 << 63
 _LEFTOVERS_MAX = 1_000
-"""Maximum number of answered requests whose deadlines stay in the heap."""
+"""Maximum number of deadlines of answered requests in the heap."""
 
 Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 
 
 class LateAnswerService(Service):
-    """Answers requests whose puts are pending. Thread-safe.
+    """Answers requests after their puts are complete. Thread-safe.
 
     Invariant: the service answers each request once, or not at all if the service ends first. The heap contains a
     deadline of each pending request.

@@ -159,7 +159,7 @@ class BrokerParts:
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset of the message whose store time is nearest, or 0 if the queue is missing."""
+        """Return the offset of the message with the nearest store time, or 0 if the queue is missing."""
         if not self.has_queue(topic, queue_id):
             return 0
         return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)

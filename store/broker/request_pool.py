@@ -1,11 +1,11 @@
 """Request pool: queues and worker tasks of one kind of request.
 
 The workers serve sessions in round robin. A request is pipelined if its client sends further requests before it reads
-the answer. Two rules keep pipelining clients from blocking others: up to four other requests may overtake a pipelined
-one, and pipelined requests may use only some tasks. If requests wait for other clients, one host may use only some
-tasks.
-Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
-flows.
+the answer. Three rules keep one client from blocking others. Up to four other requests may overtake a pipelined one.
+Pipelined requests may occupy only a part of the tasks. While other hosts' requests wait, one host may occupy only a
+part of the tasks.
+Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, including their texts of refusals; RFC 8290,
+sparse flows.
 """
 
 from collections import Counter

@@ -29,14 +29,14 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""Fields of a SEND_MESSAGE_V2 header, whose names are the letters from `a`."""
+"""Fields of a SEND_MESSAGE header. SEND_MESSAGE_V2 names them by letters, in this order from `a`."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
-"""MQVersion of V3_4_9, the first version whose clients send the maximum number of retries."""
+"""MQVersion of V3_4_9. Clients from this version on send the maximum number of retries."""
 
 PUT_CODES = {
     PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -162,7 +162,7 @@ class SendChecks:
             raise RequestRefusedError(f"this broker accepts no messages before {begin_ms} ms since 1970")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse a topic without queues, whose messages consumers could not pull."""
+        """Refuse a topic without write queues."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")

@@ -320,7 +320,7 @@ def _split_master_address(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """Return limits whose number of connections fits the descriptor limit of this process."""
+    """Return the limits, with at most as many connections as this process can open descriptors for."""
     limits = server_limits_of(others)
     # The soft limit is often 1,024. A process may raise it to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

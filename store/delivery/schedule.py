@@ -102,7 +102,7 @@ class ScheduleMessageService(Service):
         self._is_persisted = loaded is None or self.file.is_current
 
     def _advance_to_logged_copies(self) -> None:
-        count_mark("delivery progress from the log")
+        count_mark("delivery progress rebuilt")
         found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):

@@ -66,9 +66,9 @@ def times_beyond_log(
     """
     expected = f"at most {last_store_timestamp_ms}, the last record's store time"
     if unclean_exit:
-        vouched_ms = min(values[:2])
-        if vouched_ms - SAFETY_MARGIN_MS > last_store_timestamp_ms:
-            yield CorruptFileError(file, 0, _FIELDS[0], expected, vouched_ms)
+        durable_ms = min(values[:2])
+        if durable_ms - SAFETY_MARGIN_MS > last_store_timestamp_ms:
+            yield CorruptFileError(file, 0, _FIELDS[0], expected, durable_ms)
         return
     for number, (field, time_ms) in enumerate(zip(_FIELDS, values, strict=True)):
         if time_ms > last_store_timestamp_ms:

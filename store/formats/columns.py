@@ -118,7 +118,7 @@ class NativeCore(Protocol):
     ) -> Pulled:
         """Return the records to which entries of one queue point. `log` is the readable part of one segment.
 
-        `codes` are the tag hashes to return, or None for all. Stops before an entry that is not plain, or whose record
+        `codes` are the tag hashes to return, or None for all. Stops before an entry that is not plain, or if its record
         is outside `log` or before log offset `begin`. Returns up to count_max records and bytes_max bytes, but the
         first record may be larger.
         """

@@ -180,7 +180,7 @@ def first_offset_of(given_up: MessageRecord) -> int | None:
 
 
 def copy_half_message(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a copy whose put does not wait for the disk."""
+    """Return a copy for a put that does not wait for the disk."""
     return copy_message(half.record, topic, QUEUE_ID, _rebuilt_properties(half, added))
 
 

@@ -76,7 +76,7 @@ def message_to_deliver(record: MessageRecord) -> Message | None:
 
 
 def copy_message(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
-    """Return a message whose put does not wait for the disk and ignores DELAY."""
+    """Return a copy for a put that does not wait for the disk and ignores DELAY."""
     return Message(
         topic,
         record.body,

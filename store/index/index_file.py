@@ -50,7 +50,7 @@ class IndexFile:
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
-        """Open a file, whose contents are not checked."""
+        """Open a file without checking its contents."""
         self.file = file
         self.name = name
         self.view = file.view(0, file.size_bytes)
@@ -220,7 +220,7 @@ class IndexFile:
 
 
 def index_file_defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield the errors in an index file. If the header is wrong, nothing else is checked.
+    """Yield the errors in an index file; if the header is wrong, only the header's.
 
     Uses 4 bytes of memory per slot.
     """

@@ -163,7 +163,7 @@ class IndexFiles:
     def delete_expired(self, log_min_offset: int) -> int:
         """Remove files that contain only records before log_min_offset, except the last file. Returns their number.
 
-        The oldest file is unlinked first, so a crash can restore only files whose records have expired. After an
+        The oldest file is unlinked first, so a crash can restore only files of expired records. After an
         OSError the remaining files stay until the next call.
         """
         with self._syncing:
@@ -279,7 +279,7 @@ class IndexService:
         try:
             self._file = self.table.create()
         except OSError as error:
-            count_mark("index not made")
+            count_mark("index file creation failed")
             self.last_error = error
             if is_disk_full(error):  # not counted as a failure, because the disk can get free space again
                 raise

@@ -161,7 +161,7 @@ class AllocateMappedFileService(Service):
             count_mark("put waits for segment")
             request.done.wait(WAIT_MS)
         if request.segment is None and request.error is None:
-            count_mark("no segment in time")
+            count_mark("segment wait timed out")
             return None
         with self._lock:
             del self._requests[base_offset]
@@ -196,7 +196,7 @@ class AllocateMappedFileService(Service):
         try:
             request.segment = self.make_segment(request.base_offset)
         except OSError as error:
-            count_mark("segment not made")
+            count_mark("segment creation failed")
             # Not `SegmentQueue.path`, because its search of all log directories may fail too.
             path = error.filename or f"{self._queue.directory}/{segment_name(request.base_offset)}"
             self.failure = path, self._queue.segment_bytes, error
@@ -221,7 +221,7 @@ class AllocateMappedFileService(Service):
         if files.status(directory) is None:  # an operator removed the directory after the start
             make_directory(files, directory)
         if files.status(path) is not None:
-            count_mark("leftover replaced")
+            count_mark("leftover segment replaced")
             files.unlink(path)  # an old file's bytes must not appear in the new segment
         file = None
         try:
@@ -276,7 +276,7 @@ class AllocateMappedFileService(Service):
         return True
 
     def finish_remaining_work(self) -> None:
-        """Remove unused segments, newest first. A file whose removal fails stays and does no harm."""
+        """Remove unused segments, newest first. If a removal fails, the file stays and does no harm."""
         unused = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
         for request in unused:

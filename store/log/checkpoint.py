@@ -1,8 +1,8 @@
 """Checkpoint: stores the store times up to which data is durable.
 
-RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the log time
-and the queue time of the checkpoint. A time in the checkpoint may be too early but never too late: it advances only
-after a sync of the data and file names that it covers.
+RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment that begins with a record older than both
+the log time and the queue time. A time in the checkpoint may be too early but never too late: it advances only after a
+sync of the data and file names that it covers.
 """
 
 from ..errors import CorruptFileError

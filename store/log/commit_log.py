@@ -183,7 +183,7 @@ class CommitLog:
                 return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             encoded.buffer = light.assign_offsets(self.topic_queue_table)
             if 0 in light.offsets:
-                count_mark("light queue begins")
+                count_mark("first message in light queue")
         size_bytes = len(encoded.buffer)
         place = self._segment_with_room(size_bytes)
         if place is None:
@@ -224,7 +224,7 @@ class CommitLog:
             if size_bytes + record_format.BLANK_BYTES <= room:
                 return segment, position
             if room == record_format.BLANK_BYTES:
-                count_mark("shortest blank")
+                count_mark("shortest blank record")
             if room:
                 segment.close_with_blank(position, encode_blank(room))
         new = self.allocate.take_segment(0 if segment is None else segment.end_offset)

@@ -154,7 +154,7 @@ class GroupCommitRequest:
         else:
             unnotified.append(self._done)
         if self._gave_up and durable:
-            count_mark("late sync")
+            count_mark("sync after put timeout")
 
     def wait(self) -> PutMessageStatus:
         assert self._done is not None, "a request with on_known has no signal to wait for"
@@ -223,7 +223,7 @@ class GroupCommitService(FlushCommitLogService):
         # If the simulation forces this branch, each request syncs the log itself.
         is_skipped = bool(requests) and is_forced("group commit again")
         if not is_skipped and not self.flush_to(self.queue.max_offset) and requests:
-            count_mark("failed group")
+            count_mark("group commit failed")
         # The durable end is read after the flush. RocketMQ flushes at most twice and checks only before each flush, so
         # a put at the start of a segment, which needs both flushes, gets a timeout.
         durable_to = self.queue.flushed_where.get()

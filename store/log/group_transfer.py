@@ -92,7 +92,7 @@ class GroupTransfer:
     ) -> GroupTransferRequest:
         """Create a request to wait until a slave has the log bytes [start_offset, end_offset).
 
-        If every slave is too far behind, the status is immediately SLAVE_NOT_AVAILABLE. on_known: see
+        If every slave lags too far, the status is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.
         """
         timeout_ms = self._config.slave_timeout_ms

@@ -32,7 +32,7 @@ class LogTime:
         since_ms, since_ns = self._since
         least_ms = since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS
         if now_ms < least_ms:
-            count_mark("clock fell")
+            count_mark("clock stepped back")
             return min(least_ms, _LONG_MAX)
         self._since = (now_ms, now_ns)
         return now_ms

@@ -23,7 +23,7 @@ def is_segment_name(name: str) -> bool:
 
 
 class Segment:
-    """A mapped file whose first byte has the offset base_offset.
+    """A mapped file. Its first byte has the offset base_offset.
 
     Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; they never decrease while the store runs.
     """

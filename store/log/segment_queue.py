@@ -125,7 +125,7 @@ class SegmentQueue:
         """Store time of a record that the last flush made durable. Newer records may be durable too."""
         self.sync_error: OSError | None = None
         """Error of the last failed sync since the start. After a failed sync, reads may return older bytes."""
-        self.strays: list[CorruptFileError] = []
+        self.unknown_entries: list[CorruptFileError] = []
         """Ignored directory entries without a segment name, found by the last `load`."""
         self.gaps: list[CorruptFileError] = []
         self.lost_data = False
@@ -134,7 +134,7 @@ class SegmentQueue:
         self._segments_lock = world.tasks.lock(f"{label} row")
         self.directory_is_durable = False
         self._segments_to_remove: tuple[Segment, ...] = ()
-        """Unused segments whose removal may not be durable yet."""
+        """Removed unused segments. Their removal may not be durable yet."""
         self._world = world
         self._label = label
 
@@ -319,16 +319,16 @@ class SegmentQueue:
 
         Removes an incomplete file and all files after it if `is_expendable` is true for all of them. Otherwise adds a
         gap to `gaps` and keeps the files on both sides, because retention may have removed the missing files. Ignores
-        directory entries for which `is_stray` is true. Raises CorruptFileError for any other name, for a file of the
+        directory entries for which `is_ignored` is true. Raises CorruptFileError for any other name, for a file of the
         wrong size if that file or a later one contains data, and for a name with data in two directories. before_loss
         is called before files with data are removed or short files are extended.
         """
         files = self._world.files
-        self.strays, self.gaps = [], []
+        self.unknown_entries, self.gaps = [], []
         bases = self._find_base_offsets()
         for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
-                count_mark("half-made files removed")
+                count_mark("incomplete files removed")
                 self.lost_data = not all(self._is_file_all_zero(self.path(base)) for base in bases[index:])
                 if self.lost_data and before_loss is not None:
                     before_loss()
@@ -362,8 +362,8 @@ class SegmentQueue:
         paths: dict[int, str] = {}
         for path in self._directories.paths():
             name = file_name_of(path)
-            if not is_segment_name(name) and self.is_stray(path):
-                self.strays.append(CorruptFileError(path, 0, "file name", "20 digits", name))
+            if not is_segment_name(name) and self.is_ignored(path):
+                self.unknown_entries.append(CorruptFileError(path, 0, "file name", "20 digits", name))
                 continue
             if not is_segment_name(name) or int(name) % self.segment_bytes:
                 expected = f"20 digits, a multiple of {self.segment_bytes}"
@@ -397,7 +397,7 @@ class SegmentQueue:
                 found = "a directory" if status.is_directory else status.size_bytes
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
-    def is_stray(self, path: str) -> bool:
+    def is_ignored(self, path: str) -> bool:
         """Return whether `load` may ignore a name: True for directories, for example `lost+found`."""
         status = self._world.files.status(path)
         return status is not None and status.is_directory

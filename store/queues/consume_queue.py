@@ -1,6 +1,6 @@
 """Consume queue: the log positions of the messages of one topic and queue id.
 
-Entry n is at logic offset 20 n and points to the record whose queueOffset is n. A missing record has a blank entry, so
+Entry n is at logic offset 20 n and points to the record with queueOffset n. A missing record has a blank entry, so
 later entries keep their position. Only one task writes entries: recovery, then dispatch. Any task may read. With an
 extension, an entry contains the address of a unit instead of a tag code.
 """
@@ -34,7 +34,7 @@ _SEARCHED_BYTES = 256 * ENTRY_BYTES
 class QueueSegments(SegmentQueue):
     """The files of one queue. A load removes damaged files, because recovery can rebuild them from the log."""
 
-    def is_stray(self, path: str) -> bool:
+    def is_ignored(self, path: str) -> bool:
         """Return True for any name, because recovery can rebuild lost segments."""
         return True
 
@@ -231,11 +231,13 @@ class ConsumeQueue:
         if self.ext is not None:
             self.ext.truncate_to_last_used(self._last_ext_address_before(end))
 
-    def tags_code_to_keep(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
+    def tags_code_to_keep(
+        self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, is_durable: bool
+    ) -> int:
         """Return the entry's unit address if this unit belongs to the record, else the record's tags code.
 
         A torn address can be that of an earlier entry's unit, which may have the same tags code and store time. Only an
-        address after all earlier ones is kept. vouched: see `ConsumeQueueExt.may_keep_address`.
+        address after all earlier ones is kept. is_durable: see `ConsumeQueueExt.may_keep_address`.
         """
         if self.ext is None:
             return entry.tags_code
@@ -244,7 +246,7 @@ class ConsumeQueue:
             return entry.tags_code
         earlier = self._last_ext_address_before(queue_offset)
         if (earlier is None or earlier < found.tags_code) and self.ext.may_keep_address(
-            found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched
+            found.tags_code, entry.tags_code, store_timestamp_ms, is_durable=is_durable
         ):
             return found.tags_code
         return entry.tags_code

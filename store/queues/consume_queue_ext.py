@@ -29,7 +29,7 @@ from ..world import World
 class ExtSegments(SegmentQueue):
     """The files of one extension. Damaged files never prevent a start, because entries do not need units."""
 
-    def is_stray(self, path: str) -> bool:
+    def is_ignored(self, path: str) -> bool:
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
@@ -48,8 +48,8 @@ class ConsumeQueueExt:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
         self._first_base_offset = 0
         """Base offset for the first file of an empty extension, after all addresses that entries may contain."""
-        self._unvouched_offset: int | None = None
-        """Offset of the first recovered unit that may not be durable."""
+        self._undurable_offset: int | None = None
+        """Offset of the first recovered unit that may not be durable, so it is written again."""
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -108,17 +108,17 @@ class ConsumeQueueExt:
             end = _end_of_units(last)
             last.set_positions(end, end)
 
-    def may_keep_address(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
+    def may_keep_address(self, address: int, tags_code: int, store_timestamp_ms: int, *, is_durable: bool) -> bool:
         """Return whether an entry may keep its address, because the unit has the record's tags code and store time.
 
-        vouched: whether unit and entry are certainly durable.
+        is_durable: whether unit and entry are known to be durable.
         """
         unit = self.get(address)
         if unit is None or (unit.tags_code, unit.store_timestamp_ms) != (tags_code, store_timestamp_ms):
             return False
-        if not vouched:
-            offset, first = ext_offset_of(address), self._unvouched_offset
-            self._unvouched_offset = offset if first is None else min(offset, first)
+        if not is_durable:
+            offset, first = ext_offset_of(address), self._undurable_offset
+            self._undurable_offset = offset if first is None else min(offset, first)
         return True
 
     def truncate_to_last_used(self, last_address: int | None) -> None:
@@ -138,7 +138,7 @@ class ConsumeQueueExt:
         end = ext_offset_of(last_address) + UNIT_BYTES_MIN + len(unit.bit_map)
         assert self.queue.min_offset <= end, (self.queue.min_offset, end)
         self.queue.truncate(end)
-        flushed = end if self._unvouched_offset is None else self._unvouched_offset
+        flushed = end if self._undurable_offset is None else self._undurable_offset
         for segment in self.queue.segments:
             wrote = segment.wrote.get()
             start = min(max(flushed - segment.base_offset, 0), wrote)

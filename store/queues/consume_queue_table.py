@@ -70,38 +70,40 @@ class ConsumeQueueTable:
         before_loss: called before files with entries are removed. Raises CorruptFileError if a file has the name of a
         queue's directory, or for the reasons of `SegmentQueue.load`.
         """
-        strays: list[CorruptFileError] = []
-        segment_queues = [self.find_or_create(*named).queue for named in self._list_queues_in(self.directory, strays)]
+        unknown_entries: list[CorruptFileError] = []
+        segment_queues = [
+            self.find_or_create(*named).queue for named in self._list_queues_in(self.directory, unknown_entries)
+        ]
         for segment_queue in segment_queues:
             segment_queue.require_file_sizes()  # check all sizes before any file changes
         for segment_queue in segment_queues:
             segment_queue.load(before_loss=before_loss)
-            strays += segment_queue.strays
+            unknown_entries += segment_queue.unknown_entries
             self.extended += segment_queue.extended
             self.lost_entries |= segment_queue.lost_data
         if self.ext_directory is not None:
-            for topic, queue_id in self._list_queues_in(self.ext_directory, strays):
+            for topic, queue_id in self._list_queues_in(self.ext_directory, unknown_entries):
                 ext = self.find_or_create(topic, queue_id).ext
                 assert ext is not None
                 ext.load()
-                strays += ext.queue.strays
-        if strays:
-            count_mark("stray left alone")
-        return strays
+                unknown_entries += ext.queue.unknown_entries
+        if unknown_entries:
+            count_mark("unknown queue files ignored")
+        return unknown_entries
 
-    def _list_queues_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
+    def _list_queues_in(self, directory: str, unknown_entries: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
         files = self._world.files
         if files.status(directory) is None:
             return
         for topic in files.list_directory(directory):
             path = f"{directory}/{topic}"
             if (damage := self._not_a_directory_error(path, "topic")) is not None:
-                strays.append(damage)
+                unknown_entries.append(damage)
                 continue
             for name in files.list_directory(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
-                    strays.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
+                    unknown_entries.append(CorruptFileError(f"{path}/{name}", 0, "queueId", "a number", name))
                     continue
                 if (damage := self._not_a_directory_error(f"{path}/{name}", "queueId")) is not None:
                     raise damage

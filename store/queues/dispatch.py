@@ -255,7 +255,7 @@ class DispatchService(Service):
 
         The checkpoint does not advance past this record, so that the next recovery scans it again.
         """
-        count_mark("record passed over")
+        count_mark("record skipped by dispatch")
         position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
         field = f"queueOffset in {error.queue}"
         self.passed_over = CorruptFileError(segment.file.path, position, field, error.expected, error.found)

@@ -197,18 +197,18 @@ def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageS
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
-        count_mark("pull before the queue")
+        count_mark("pull below minimum offset")
         return GetMessageStatus.OFFSET_TOO_SMALL, low
     if offset == high:
         return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
     if offset > high:
-        count_mark("pull beyond the queue")
+        count_mark("pull past maximum offset")
         return GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
     return None
 
 
 def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int) -> int:
-    """Return the offset of the message whose store time is nearest to timestamp_ms, or 0."""
+    """Return the offset of the message with the store time nearest to timestamp_ms, or 0."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
         return 0

@@ -246,7 +246,7 @@ class SocketPoller:
         entry.events = _NOTHING
 
     def _start_watching(self, what: SocketConnection | SocketListener) -> _WatchedEntry:
-        """Add an entry. Raises OSError, and adds nothing, if the epoll of the host's crowd cannot be created."""
+        """Add an entry. If the epoll of the host's crowd cannot be created, no entry is added and OSError is raised."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]

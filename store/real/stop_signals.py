@@ -28,7 +28,7 @@ class StopSignals:
         """Whether a thread reads the pipe. If so, this thread closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # the handlers do nothing, because Python writes the signal number to the pipe
+        # empty handlers, because Python writes the signal number to the pipe
         self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 

@@ -259,7 +259,7 @@ def real_world(network: RealNetwork | None = None) -> World:
 
 
 def overlay_world() -> World:
-    """Return a world of this computer whose files are an overlay."""
+    """Return a world of this computer with an overlay over its files."""
     return World(RealClock(), ThreadTasks(), OverlayFiles(), core=load_core())
 
 

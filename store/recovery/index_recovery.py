@@ -88,7 +88,7 @@ class IndexRecovery:
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            count_mark("load without a file")
+            count_mark("file creation postponed")
             self.lacks_room, self.room_ends_at = error, physical_offset
 
     def _remove_other_files(self, odd: list[str]) -> None:
@@ -120,7 +120,7 @@ class IndexRecovery:
             self._ends.pop()
         if len(self._ends) == count:
             return False
-        count_mark("index beyond log")
+        count_mark("index past end of log")
         self._remove_other_files([])
         return True
 

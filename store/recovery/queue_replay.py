@@ -35,7 +35,7 @@ class RecordMisplaced(Exception):
 
 
 class MisplacedCallback(NamedTuple):
-    """A record whose queue entry is not at the record's queueOffset."""
+    """A record with a queue entry that is not at the record's queueOffset."""
 
     physical_offset: int
     place: int
@@ -53,7 +53,7 @@ class _DoubtfulRecord(NamedTuple):
 
 
 class SkippedRanges:
-    """Damaged parts of the log, whose records are known only from queue entries."""
+    """Damaged parts of the log. Only queue entries show which records they contained."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -200,7 +200,7 @@ class QueueReplay:
             hole = min(queue_offset, end)
             while hole > begin and not _is_valid_or_blank(self.queue.entry(hole - 1)):
                 hole -= 1
-        count_mark("hole in a queue")
+        count_mark("hole in queue filled")
         for start in range(hole, queue_offset, _CHUNK_ENTRIES):
             self._overwrite_entries(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
@@ -238,7 +238,7 @@ class QueueReplay:
             if not is_blank(entry) and not self._skipped.contain(entry):
                 if not whole_log:
                     raise EarlierEntriesMissing
-                count_mark("hole in a queue")
+                count_mark("hole in queue filled")
                 self._overwrite_entries(index, BLANK_ENTRY_BYTES)
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
@@ -352,7 +352,7 @@ class QueueReplay:
     def tags_code_to_keep(self, record: ScannedRecord, tags_code: int) -> int:
         """Return the address in the existing entry if it refers to the record's extension unit, else tags_code."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
-        return self.queue.tags_code_to_keep(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
+        return self.queue.tags_code_to_keep(record.queue_offset, entry, stored_ms, is_durable=not self.write_again)
 
     def _skip_indexes_to(self, queue_offset: int) -> None:
         """Blank all entries before queue_offset, except those that point into damage."""
@@ -361,7 +361,7 @@ class QueueReplay:
         assert begin <= queue_offset, (begin, queue_offset)  # earlier entries are already written
         for index in range(begin, queue_offset):
             if not self._skipped.contain(self.queue.entry(index)):
-                count_mark("hole in a queue")
+                count_mark("hole in queue filled")
                 self._overwrite_entries(index, BLANK_ENTRY_BYTES)
         self.next = self._pending_at = queue_offset
 
@@ -381,7 +381,7 @@ class QueueReplay:
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            count_mark("load without a file")
+            count_mark("file creation postponed")
             self.lacks_room = error
 
     def finish_replay(self, *, syncs_zeros: bool) -> None:
@@ -398,9 +398,9 @@ class QueueReplay:
         while self._skipped.contain(self.queue.entry(end)):  # keep entries that point into damage
             end += 1
         if self.changed:
-            count_mark("queue rewritten")
+            count_mark("queue entries rewritten")
         if self.queue.truncate(end, syncs_zeros=syncs_zeros):
-            count_mark("queue cut")
+            count_mark("queue truncated")
             self.changed += 1
         self.queue.set_recovered_end(end, self.first)
 

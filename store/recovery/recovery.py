@@ -62,7 +62,7 @@ class RecoveryReport:
     """Log offset up to which queues and index are complete. Dispatch adds later records."""
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
     """The next queueOffset of each incomplete queue. The key is topic and queue id."""
-    strays: list[CorruptFileError] = field(default_factory=list)
+    unknown_entries: list[CorruptFileError] = field(default_factory=list)
     """Ignored directory entries that are not part of the store."""
 
 
@@ -71,16 +71,16 @@ def trusted_after_clean_exit(begun_segments: int) -> int:
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
-def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+def trusted_by_checkpoint(durable_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
     """Return the number of segments before the segment that contains the checkpoint's store time.
 
     first_times_ms contains, newest first, the number of each segment and its first store time.
     """
-    if vouched_ms == 0:
+    if durable_ms == 0:
         return 0
     # Source: CommitLog.isMappedFileMatchedRecover. A store time of 0 means that the field was lost.
     for number, first_ms in first_times_ms:
-        if first_ms is not None and 0 < first_ms <= vouched_ms:
+        if first_ms is not None and 0 < first_ms <= durable_ms:
             return number
     return 0
 
@@ -114,15 +114,15 @@ class Recovery:
         self._light = config.enable_multi_dispatch or has_light
         """Whether settings or existing queues show that the store can have light queues."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
-        self._vouched_ms = NEVER_MS if clean_exit else checkpoint.trusted_timestamp_ms
+        self._durable_ms = NEVER_MS if clean_exit else checkpoint.trusted_timestamp_ms
         """Records and queue entries up to this store time are certainly durable."""
-        self._queues_are_vouched = checkpoint.has_queue_time
+        self._queues_are_durable = checkpoint.has_queue_time
         """Whether the checkpoint proves that existing queue entries are durable.
 
         A clean exit is not enough: a later load may have written entries and crashed before it synced them.
         """
-        self._unvouched_offset = _NOWHERE
-        """Log offset of the first record with a store time after `_vouched_ms`."""
+        self._undurable_offset = _NOWHERE
+        """Log offset of the first record with a store time after `_durable_ms`."""
         self.index: IndexRecovery | None = None
 
     def run(self) -> RecoveryReport:
@@ -192,7 +192,7 @@ class Recovery:
 
     def _scan_needed_segments(self, trusted: int) -> CorruptFileError | None:
         """Scan the part of the log that queues and index need. Returns the result of `_scan_from`."""
-        first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
+        first = 0 if self._config.recover_whole_log or not self._queues_are_durable else trusted
         while True:
             if self.index is not None:
                 first = min(first, self._log.segment_index_of(self.index.start_offset))
@@ -214,7 +214,7 @@ class Recovery:
         if self._plain is not None:
             self._plain.forget_queues()
         self._skipped = SkippedRanges()
-        self._unvouched_offset = _NOWHERE
+        self._undurable_offset = _NOWHERE
         segments = self._log.segments
         if not segments:
             return None
@@ -235,7 +235,7 @@ class Recovery:
                 except CorruptFileError as error:
                     if number >= trusted:
                         return error
-                    count_mark("trusted damage")
+                    count_mark("damaged record skipped")
                     report.findings.append(error)
                     at = self._skip_damage(segment, report.end_offset)
         return None
@@ -258,7 +258,7 @@ class Recovery:
         while more:
             at = self._replay_plain(self._plain, segment, at)
             before = report.records
-            # The C core stopped before a record that is not plain or whose queue is not registered.
+            # The C core stopped before a record that is not plain, or before the first record of a queue.
             self._replay_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
@@ -266,9 +266,9 @@ class Recovery:
     def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
         """Replay plain records in batches. Returns the position after the last replayed record."""
         report, view = self._report, segment.file.view(0, segment.size_bytes)
-        vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
+        durable_ms = self._durable_ms if self._undurable_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover
-        while plain.scan(view, start, segment.base_offset, check_crc=check_crc, stored_ms_max=vouched_ms):
+        while plain.scan(view, start, segment.base_offset, check_crc=check_crc, stored_ms_max=durable_ms):
             assert plain.end > start, (plain.end, start)
             if self.index is not None and plain.key_count:
                 self.index.put_plain(plain)
@@ -282,21 +282,21 @@ class Recovery:
 
     def _replay_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
         report, replays = self._report, self._replays
-        delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
+        delays_ms, durable_ms = self._delays_ms, self._durable_ms
         extended, light = self._queues.ext_directory is not None, self._light
         index_from, index_record = _NOWHERE, _ignore_record
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
-        if self._unvouched_offset != _NOWHERE:
-            vouched_ms = NEVER_MS  # `_unvouched_offset` is already known
+        if self._undurable_offset != _NOWHERE:
+            durable_ms = NEVER_MS  # `_undurable_offset` is already known
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
             for record in islice(self._scan_segment_records(segment, start), limit):
                 offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
-                if stored_ms > vouched_ms:
+                if stored_ms > durable_ms:
                     self._end_durability_at(offset)
-                    vouched_ms = NEVER_MS
+                    durable_ms = NEVER_MS
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
@@ -327,7 +327,7 @@ class Recovery:
                 replay.add(light.queue_offset, light.physical_offset, light.size_bytes, code)
 
     def _end_durability_at(self, physical_offset: int) -> None:
-        self._unvouched_offset = physical_offset
+        self._undurable_offset = physical_offset
         for replay in self._replays.values():
             replay.begin_rewriting()
 
@@ -341,7 +341,7 @@ class Recovery:
                 self._queues.find_or_create(record.topic, record.queue_id),
                 record._replace(queue_offset=place),
                 whole_log=whole_log,
-                write_again=not self._queues_are_vouched or self._unvouched_offset != _NOWHERE,
+                write_again=not self._queues_are_durable or self._undurable_offset != _NOWHERE,
                 skipped=self._skipped,
                 scanned_from=self._report.start_offset,
             )
@@ -366,7 +366,7 @@ class Recovery:
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
-            count_mark("cut across segments")
+            count_mark("whole segments truncated")
         return dirty
 
     def _cut_last_blank(self) -> None:
@@ -402,7 +402,7 @@ class Recovery:
         After a failed sync of an earlier process, Linux marks pages as clean although they are not on the disk.
         """
         for segment in self._log.segments:
-            start = max(self._unvouched_offset - segment.base_offset, 0)
+            start = max(self._undurable_offset - segment.base_offset, 0)
             segment.write_again(start, segment.wrote.get())
 
     def finish_queues(self) -> None:

@@ -170,7 +170,7 @@ class HAConnection:
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
         if not (report == 0 or first <= report <= end):
             if report > end:
-                count_mark("report beyond the master's end")
+                count_mark("slave offset past master's log")
             self._send_bytes(encode_frame_header(end if report > end else first, 0))
             reason = "its log has diverged" if report > end else "the requested data has expired"
             self.close(f"requested offset {report}, but the log covers {first} to {end}: {reason}")

@@ -107,7 +107,7 @@ class ReplicaLog:
             raise DivergedError(piece.log_offset, expected, "a segment that begins here")
         self._expected = piece.log_offset
         self._reset_pending(piece.log_offset)
-        count_mark("slave begins empty")
+        count_mark("slave started without log")
 
     def _count_heartbeat(self) -> None:
         self._heartbeats += 1

@@ -46,7 +46,7 @@ CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-"""Topics whose queues never restart at offset 0, because delivery progress and op messages contain their offsets."""
+"""Topics with queues that never restart at offset 0: delivery progress and op messages contain their offsets."""
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
@@ -157,7 +157,7 @@ class CleanCommitLog:
         try:
             removed = self._log.remove_first()
         except OSError:
-            count_mark("stuck segment")
+            count_mark("expired segment not removed")
             self._stuck, self._stuck_since_ns = first.base_offset, self._world.clock.monotonic_ns()
             raise
         self._stuck = None

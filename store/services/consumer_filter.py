@@ -214,7 +214,7 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return the bits of all consumers whose expression matches. Empty if the topic has no consumers."""
+        """Return the bits of all consumers with a matching expression. Empty if the topic has no consumers."""
         consumers = self.filters_of_topic(record.topic)
         if not consumers:
             return b""

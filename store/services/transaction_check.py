@@ -40,7 +40,7 @@ from .consumer_offsets import ConsumerOffsetManager
 from .transaction_queues import OpQueue, TransactionDecisions, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
-"""Consumer group whose offsets store the progress of the check."""
+"""The offsets of this consumer group store the progress of the check."""
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
@@ -208,7 +208,7 @@ class TransactionalMessageCheckService(Service):
 
     def _store_missing_ops(self) -> None:
         for half_offset in self._decisions.decisions_without_op():
-            count_mark("op owed")
+            count_mark("op message stored late")
             message = op_message(half_offset, self.world.clock.now_ms(), self.config.store_host)
             append = self._store.put_message(message).append
             if append is not None:
@@ -230,7 +230,7 @@ class TransactionalMessageCheckService(Service):
             judged = verdict_on(half, self.world.clock.now_ms(), self.config, reserved_ms)
             if judged is HalfMessageVerdict.TOO_YOUNG:
                 return False
-            if judged is HalfMessageVerdict.HOPELESS:
+            if judged is HalfMessageVerdict.GIVE_UP:
                 return self._give_up(half)
             message = put_back_message(half, asked=judged is HalfMessageVerdict.DUE)
             result = self._put_or_unchanged(message, copy_half_message(half, HALF_TOPIC, {}))
@@ -334,7 +334,7 @@ class HalfMessageVerdict(Enum):
     TOO_YOUNG = "leave it and all later half messages to a later pass"
     IMMUNE = "put it back without asking"
     DUE = "put it back and ask"
-    HOPELESS = "give it up"
+    GIVE_UP = "give it up"
 
 
 def verdict_on(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
@@ -342,7 +342,7 @@ def verdict_on(half: HalfMessage, now_ms: int, config: TransactionConfig, reserv
     # Read the clock once: with two readings a half message could be past its immunity but before its timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
-        return HalfMessageVerdict.HOPELESS
+        return HalfMessageVerdict.GIVE_UP
     if half.immunity_ms is not None:
         # A born time far in the future gives no immunity. With immunity, each pass would put back one more copy.
         is_immune = -half.immunity_ms <= age_ms < half.immunity_ms

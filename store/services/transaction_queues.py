@@ -94,13 +94,13 @@ class OpQueue:
                 self._decided.update(halves)
 
     def forget_settled(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop each op whose half messages the check cannot reach again."""
+        """Drop each op if the check cannot reach its half messages again."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
 
 _IN_FLIGHT = -1
-_OWED = -2
+_MISSING = -2
 
 
 class TransactionDecisions:
@@ -110,7 +110,7 @@ class TransactionDecisions:
         self.lock = world.tasks.lock("transactions")
         """The check holds this lock while it puts a half message back, so that no producer can decide it."""
         self._ops: dict[int, int] = {}
-        """Half offset -> queue offset of an op that a pull cannot return yet, _IN_FLIGHT or _OWED."""
+        """Half offset -> queue offset of an op that a pull cannot return yet, _IN_FLIGHT or _MISSING."""
         self._put_back: dict[int, int] = {}
         """First offset of a half message -> offset of its newest copy, if the check has not passed this copy."""
         self._decided: set[int] = set()
@@ -155,7 +155,7 @@ class TransactionDecisions:
         with self.lock:
             for half_offset, op_offset in ops.items():
                 assert op_offset is None or op_offset >= 0, (half_offset, op_offset)
-                self._ops[half_offset] = _OWED if op_offset is None else op_offset
+                self._ops[half_offset] = _MISSING if op_offset is None else op_offset
             self._decided.add(half.first_offset)
             self._given_up.discard(half.first_offset)
 
@@ -166,7 +166,7 @@ class TransactionDecisions:
 
     def decisions_without_op(self) -> list[int]:
         with self.lock:
-            return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
+            return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _MISSING]
 
     def clear(self) -> None:
         """Forget all half messages, because the half queue was created again and reuses its offsets."""
@@ -206,7 +206,7 @@ class TransactionDecisions:
         return not is_decided and first_offset not in self._put_back
 
     def record_resumed(self, half: HalfMessage) -> None:
-        """Record the new copy of a half message whose checks an operator resumed."""
+        """Record the new copy of a half message after an operator resumed its checks."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset

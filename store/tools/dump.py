@@ -105,7 +105,7 @@ def dump_log(
     unclean_exit = files.status(config.abort_path) is not None
     doubtful: list[CorruptFileError] = []  # after an unclean exit, an error counts only if a record follows
     # Zeros are damage only if a record follows, because the rest of the last segment is zero.
-    holes: list[CorruptFileError] = []
+    zeros: list[CorruptFileError] = []
     segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
     if not segments:
         claims, path = read_checkpoint(files, config.checkpoint_path), config.checkpoint_path
@@ -130,13 +130,13 @@ def dump_log(
                 yield wrong
         for found in read_segment(view, path, base_offset, segment_bytes):
             if isinstance(found, CorruptFileError):
-                (holes if found.found == _ZEROS else doubtful).append(found)
+                (zeros if found.found == _ZEROS else doubtful).append(found)
                 continue
             if selection.is_before(found.physical_offset):
                 break
-            yield from (*doubtful, *holes)  # a crash cannot damage bytes before a whole record
+            yield from (*doubtful, *zeros)  # a crash cannot damage bytes before a whole record
             doubtful.clear()
-            holes.clear()
+            zeros.clear()
             if selection.matches(found):
                 try:
                     record = decode_record(view, found.physical_offset - base_offset, file=path)

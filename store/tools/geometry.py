@@ -97,7 +97,7 @@ class Geometry:
     commit_log_paths: str = ""
     """Directories of the log, separated by `,`.
 
-    If none of these directories exists, for example because the store is from another machine, they are ignored.
+    Ignored if all these directories are missing, for example because the store is from another machine.
     """
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None

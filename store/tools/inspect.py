@@ -131,8 +131,8 @@ def inspect_directory(
             assert cut_at in found.findings, cut_at
             found.findings.remove(cut_at)  # a torn tail is normal after a crash
             found.add_note(cut_at, "unclean exit: recovery will truncate the log there")
-        for stray in found.report.strays:
-            found.add_note(stray, "not part of the store; a start does not change it")
+        for entry in found.report.unknown_entries:
+            found.add_note(entry, "not part of the store; a start does not change it")
         known = {one.file for one in found.findings}
         found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:

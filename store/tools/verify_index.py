@@ -45,7 +45,7 @@ class IndexFileFacts(NamedTuple):
     first_offset: int
     """Log offset in entry 1, or -1 if the file has no entry."""
     kept: tuple[tuple[int, int], ...]
-    """Ranges of entry numbers whose entries are in log order. The end of a range is exclusive."""
+    """Ranges of the numbers of entries that are in log order. The end of a range is exclusive."""
     last_offset: int
     """Log offset in the last entry of `kept`, or -1 if `kept` is empty."""
     floor: int = -1

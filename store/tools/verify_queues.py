@@ -52,7 +52,7 @@ class QueueFacts(NamedTuple):
     entries: int
     blanks: int
     expired: int
-    """Number of entries whose records have expired from the log."""
+    """Number of entries of records that have expired from the log."""
     ext_files: int
     ext_units: int
 

@@ -6,7 +6,7 @@ follows. The queueOffsets of a queue must continue from range to range.
 A record begins at the first byte of a segment. A range inside a segment starts at the first position with a record's
 magic and the right physicalOffset; `verify_log` checks that the previous range ends there. After a damaged record the
 check continues at the next position with a magic and the right physicalOffset. Memory contains only the records of one
-decoding step and the records whose queue entries do not match.
+decoding step and the records without a matching queue entry.
 """
 
 from collections.abc import Iterator, Sequence

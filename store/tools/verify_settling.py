@@ -1,4 +1,4 @@
-"""Settling: finds records whose queue entries are exactly as expected.
+"""Settling: finds records with exactly the expected queue entries.
 
 The queue entry of a record is at byte 20 * queueOffset of the queue. If the entry has the expected bytes, record and
 entry are *settled*: they need no other check. Memory contains only the bounds of settled spans, but all data of the few
@@ -213,7 +213,7 @@ class EntrySettling:
 
 
 class _PendingRecords:
-    """Records of one queue with consecutive queueOffsets whose entries are not compared yet."""
+    """Records of one queue with consecutive queueOffsets. Their entries are not compared yet."""
 
     def __init__(self, of: RangeQueue) -> None:
         self.of = of

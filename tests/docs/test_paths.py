@@ -49,21 +49,21 @@ def is_in_module(path: Path) -> bool:
     return any(one.with_suffix(".py").exists() for one in (path, path.parent))
 
 
-def test_the_house_section_of_architecture_md_lists_every_package() -> None:
-    _, _, house = (ROOT / "ARCHITECTURE.md").read_text().partition("## The house\n")
-    folder, folders, rooms = "", [], []
-    for line in house.partition("\n## ")[0].splitlines():
+def test_the_folders_section_of_architecture_md_lists_every_package() -> None:
+    _, _, section = (ROOT / "ARCHITECTURE.md").read_text().partition("## Folders\n")
+    top_folder, top_folders, packages = "", [], []
+    for line in section.partition("\n## ")[0].splitlines():
         if top := re.match(r"    (\w+)/ ", line):
-            folder = top[1]
-            folders.append(folder)
-        elif room := re.match(r"      ((?:\w+/ ?)+)", line):
-            rooms += [f"{folder}/{name}" for name in room[1].replace("/", "").split()]
+            top_folder = top[1]
+            top_folders.append(top_folder)
+        elif listed := re.match(r"      ((?:\w+/ ?)+)", line):
+            packages += [f"{top_folder}/{name}" for name in listed[1].replace("/", "").split()]
 
-    assert folders == ["store", "sim", "faults", "scenarios", "reports", "tests"]
+    assert top_folders == ["store", "sim", "faults", "scenarios", "reports", "tests"]
     there = {
         path.parent.relative_to(ROOT).as_posix()
-        for name in folders[:-1]
+        for name in top_folders[:-1]
         for path in (ROOT / name).glob("*/__init__.py")
     }
-    assert {room for room in rooms if not room.startswith("tests/")} == there
-    assert all((ROOT / room).is_dir() for room in rooms)
+    assert {package for package in packages if not package.startswith("tests/")} == there
+    assert all((ROOT / package).is_dir() for package in packages)

@@ -83,7 +83,7 @@ CEILINGS = {
 }
 """Most hits per 10,000 words of a page, folder, or package. A ceiling may only fall, down to GOAL."""
 
-ROOMS = ("store", "sim", "faults", "scenarios", "reports")
+PACKAGES = ("store", "sim", "faults", "scenarios", "reports")
 WORST = 5
 
 
@@ -123,11 +123,11 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
 
 
 def files_of(place: str, source: Path) -> list[Path]:
-    """Return the pages and modules of a place. Modules directly in one of the five rooms belong to the room itself."""
+    """Return the pages and modules of a place. A package without a folder means the modules directly in it."""
     path = source / place
     if path.is_file():
         return [path]
-    if place in ROOMS:
+    if place in PACKAGES:
         return sorted(path.glob("*.py"))
     return sorted(file for suffix in ("py", "md") for file in path.rglob(f"*.{suffix}"))
 
@@ -155,11 +155,13 @@ def test_the_rate_of_hard_wording_stays_below_its_ceiling(place: str, source: Pa
 
 def test_every_package_has_a_ceiling_for_hard_wording(source: Path) -> None:
     packages = {
-        path.parent.relative_to(source).as_posix() for room in ROOMS for path in (source / room).glob("*/__init__.py")
+        path.parent.relative_to(source).as_posix()
+        for package in PACKAGES
+        for path in (source / package).glob("*/__init__.py")
     }
     assert min(CEILINGS.values()) >= GOAL
     pages = {f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY")}
-    assert {*ROOMS, *packages, "tests", "docs", *pages} == CEILINGS.keys()
+    assert {*PACKAGES, *packages, "tests", "docs", *pages} == CEILINGS.keys()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ FOR_EXTRAS = (
         )
     ),
 )
-"""Modules in rooms of the core, for extras only. The core does not import them either."""
+"""Modules in folders of the core that only extras use. The core does not import them either."""
 
 
 def dotted(path: str) -> str:

@@ -18,7 +18,7 @@ ALLOWED = {
     "tornlog.scenarios": ("tornlog.scenarios", "tornlog.sim", "tornlog.store", "tornlog.faults"),
     "tornlog.reports": ("tornlog.reports", "tornlog.scenarios", "tornlog.faults", "tornlog.sim", "tornlog.store"),
     **{
-        f"tornlog.reports.{room}": (
+        f"tornlog.reports.{folder}": (
             "tornlog.reports",
             "tornlog.scenarios",
             "tornlog.faults.simulation.failure_text",
@@ -26,7 +26,7 @@ ALLOWED = {
             "tornlog.store.formats",
             "tornlog.store.errors",
         )
-        for room in ("html", "plotting")
+        for folder in ("html", "plotting")
     },
     "tornlog.reports.results": ("tornlog.reports", "tornlog.scenarios", "tornlog.faults.simulation"),
     "tornlog.reports.pipeline": (
@@ -37,7 +37,7 @@ ALLOWED = {
         "tornlog.sim.interruption",
         "tornlog.sim.process",
         "tornlog.store.formats",
-        "tornlog.store.real.native",  # tasks of Spark are the real world: they read with the core in C
+        "tornlog.store.real.native",  # Spark tasks read real files, with the core in C
         "tornlog.store.errors",
     ),
     "tornlog.reports.pipeline.audit": (  # the store's own verifier, on the real world's files
@@ -65,7 +65,7 @@ ALLOWED = {
 """Package -> the packages that its modules may import. The longest matching name counts."""
 
 SCENARIOS = ("claims", "oracle", "workload", "runs", "mutants", "campaigns", "fuzz", "testing")
-"""The rooms of scenarios, from the ground up: each knows those before it."""
+"""The folders of scenarios. Each may import only the folders before it."""
 
 STORE = (
     "formats",
@@ -85,10 +85,10 @@ STORE = (
     "tools",
     "broker",
 )
-"""The rooms of the store, from the ground up: each imports those before it."""
+"""The folders of the store. Each may import only the folders before it."""
 
 WHOLE_STORE = {"message_store", "plugins", "runtime_info"}
-"""Modules of `store/` itself that put its rooms together."""
+"""Modules of `store/` itself that join its folders."""
 
 BANNED_IN = ("sim", "store", "faults", "scenarios", "reports/studies")
 """Folders with code that runs in simulations."""
@@ -173,7 +173,7 @@ def test_every_module_imports_only_allowed_packages(packages: list[str], source:
 
 
 def store_group(module: str) -> str:
-    """Return the room of a module or name of the store: its folder, or one of the two groups of `store/` itself."""
+    """Return the folder of a module or name of the store, or its group if it is in `store/` itself."""
     part = module.split(".")[2]
     if part in STORE and part not in WHOLE_STORE:
         return part
@@ -186,29 +186,29 @@ def scenario_folder(module: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("top", "room_of", "order"),
+    ("top", "folder_of", "order"),
     [("tornlog.store", store_group, STORE), ("tornlog.scenarios", scenario_folder, SCENARIOS)],
 )
 def test_no_package_imports_one_listed_after_it(
-    top: str, room_of: Callable[[str], str], order: tuple[str, ...], packages: list[str], source: Path
+    top: str, folder_of: Callable[[str], str], order: tuple[str, ...], packages: list[str], source: Path
 ) -> None:
     found = set()
-    rooms = set()
+    folders = set()
     for path in modules_of([name for name in packages if is_within(name, top)], source):
         module = module_name(path, source)
         if module == top:
             continue
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        room = room_of(module)
-        rooms.add(room)
+        folder = folder_of(module)
+        folders.add(folder)
         for line, name in imported_names(path.read_text(), package):
-            # `errors` is below all rooms: formats raise its exceptions.
+            # `errors` belongs to no folder, because formats raise its exceptions.
             if is_within(name, top) and name != top and not is_within(name, "tornlog.store.errors"):
-                other = room_of(name)
-                if order.index(other) > order.index(room):
-                    found.add(f"{module}:{line}: {room} imports {other}")
+                other = folder_of(name)
+                if order.index(other) > order.index(folder):
+                    found.add(f"{module}:{line}: {folder} imports {other}")
 
-    assert rooms == set(order), "each room of the order exists, and no other"
+    assert folders == set(order), "the order lists exactly the folders that exist"
     assert found == set()
 
 

@@ -88,7 +88,7 @@ def test_exceeding_the_virtual_time_limit_is_reported_as_no_progress_with_wake_u
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
 
     assert str(caught.value).splitlines() == [
-        "no end in sight at 900 ms, step 2: the next timer is past the time limit of 1000 ms",
+        "not finished at 900 ms, step 2: the next timer is past the time limit of 1000 ms",
         "  broker/main: sleep until +150 ms",
         "  broker/flush: signal flush until +200 ms",
     ]

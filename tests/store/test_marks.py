@@ -21,11 +21,11 @@ def test_a_mark_is_counted_by_the_innermost_collector() -> None:
     with marks_collected() as outer:
         count_mark("index rolls")
         with marks_collected() as inner:
-            count_mark("late sync")
+            count_mark("sync after put timeout")
         count_mark("index rolls")
-    count_mark("late sync")
+    count_mark("sync after put timeout")
     assert outer == {"index rolls": 2}
-    assert inner == {"late sync": 1}
+    assert inner == {"sync after put timeout": 1}
 
 
 def test_a_branch_is_forced_by_the_innermost_block_and_only_inside_it() -> None:
@@ -45,4 +45,4 @@ def test_a_branch_is_forced_by_the_innermost_block_and_only_inside_it() -> None:
 def test_only_declared_marks_can_be_forced() -> None:
     assert set(FORCIBLE) <= set(MARKS)
     with pytest.raises(AssertionError):
-        is_forced("late sync")
+        is_forced("sync after put timeout")

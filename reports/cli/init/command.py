@@ -19,9 +19,9 @@ PROGRAM_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class InitOptions:
-    """Write a check and a CI job for a program, to begin with `probe`.
+    """Write a check and a CI job for a program, as a start for `probe`.
 
-    The program is run once, in a new empty directory. Existing files are left as they are.
+    The program is run once, in a new empty directory. Existing files do not change.
     """
 
     program: list[str] | None = argument(
@@ -30,7 +30,7 @@ class InitOptions:
     kind: str = option(
         "",
         metavar="|".join(KINDS),
-        help="Kind of program. Default: found by a run; pytest without a program, in a directory with tests.",
+        help="Kind of program. Default: detected by a run; without a program, pytest in a directory with tests.",
     )
     out: Path = option(Path("."), file_okay=False, help="Write to this directory, the root of a project.")
     program_seconds: float = option(PROGRAM_SECONDS, min=0.1, help="Time limit of the program.")

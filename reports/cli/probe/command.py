@@ -113,7 +113,7 @@ class ProbeOptions:
         None, min=1, help="Maximum of crash points of each run, spread evenly over its record. Default: all."
     )
     jobs: int = option(1, min=0, help="Processes for checks; 0: check in this process.")
-    seconds: float = option(CHECK_SECONDS, min=0.01, help="Time limit of a check; a longer check is a breach.")
+    seconds: float = option(CHECK_SECONDS, min=0.01, help="Time limit of a check; a slower one breaks a promise.")
     program_seconds: float = option(PROGRAM_SECONDS, min=0.1, help="Time limit of the program.")
     time: str | None = option(None, help="Time limit of the probe, such as 10m; findings until then are reported.")
     stop_at_first: bool = option(
@@ -154,24 +154,24 @@ class ProbeOptions:
     policy: str = option(
         POLICIES[0],
         metavar="|".join(POLICIES),
-        help="Choice of threads by a seed; pct: by priorities that change at a few points.",
+        help="How a seed chooses the next thread; pct: by priorities that change at a few points.",
     )
     disk_of: list[str] | None = option(
         None,
         metavar="DIR=KIND",
-        help="Put a directory below the program's on a separate disk with this kind of crash, such as log=ext4; "
+        help="A directory below the program's is a separate disk with this kind of crash, such as log=ext4; "
         "repeatable. The disks lose data independently.",
     )
     machine: list[str] | None = option(
         None,
         metavar="NAME=DIR",
-        help="Make a directory below the program's the disk of a machine; repeatable. A power cut affects all. "
-        "With --restart, the machines run live.",
+        help="A directory below the program's is the disk of a machine; repeatable. A power cut affects all machines, "
+        "with --restart only some.",
     )
     restart: str | None = option(
         None,
         metavar="COMMAND",
-        help="Start the machine {machine} by this command, also after a power cut. The program is then a client of the "
+        help="Command that starts the machine {machine}, also after a power cut. The program is then a client of the "
         "machines, and each seed is a run with power cuts and pauses.",
     )
     first_seed: int = option(0, min=0, help="First seed of live runs.")
@@ -183,7 +183,7 @@ class ProbeOptions:
         "these operations separately. For --faults.",
     )
     allow: list[str] | None = option(
-        None, help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."
+        None, help="A harmless event that need not be recorded, such as subprocess.Popen; repeatable."
     )
     replay: Path | None = option(None, exists=True, dir_okay=False, help="Check a stored failure.json again.")
     baseline: Path | None = option(

@@ -31,7 +31,7 @@ class ProbeCorpus:
         self._policy = options.policy
         orders = [one for one in cases if one.startswith(_ORDER)] if options.seeds else []
         self.seeds = [seed for one in orders if self._order_of(seed := _seed_of(one)) == one]
-        """Stored seeds to try first. Seeds whose thread order differs under this policy stay in the corpus."""
+        """Stored seeds to try first. If a seed has another thread order under this policy, it stays in the corpus."""
         self._names = [one for one in cases if not one.startswith(_ORDER)]
         points = self._points if self._names else {}
         self._gone = [name for name in self._names if name not in points]

@@ -1,8 +1,8 @@
 """Executor side of a probe: rebuilds crash states from a record, and checks them.
 
 A Python worker of Spark keeps its check process for later tasks, because a server may be slow to start. Before its
-first task the worker checks a state whose verdict the driver knows. If the verdicts differ, as on an executor without
-the interpreter of the check, the probe ends with an error.
+first task the worker checks a state that the driver has checked too. If the verdicts differ, for example because the
+executor lacks the interpreter of the check, the probe ends with an error.
 """
 
 import os
@@ -23,7 +23,7 @@ from ....faults.probe.record import Answers
 from ..spark.engine import Shared
 
 _FINDERS_MAX = 2
-"""Number of jobs whose replays a process keeps. A recovery job runs in the middle of the job of the program."""
+"""A process keeps the replays of this number of jobs. A recovery job runs in the middle of the job of the program."""
 
 
 class TrialState(NamedTuple):

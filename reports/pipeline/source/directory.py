@@ -189,7 +189,7 @@ class StoreDirectory:
 
 
 def _runs_of(begins: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Join ascending ranges whose gaps are cheaper to read than to skip."""
+    """Join ascending ranges if the gap between them is cheaper to read than to skip."""
     cuts = [0, *(at for at in range(1, len(begins)) if begins[at] - ends[at - 1] >= NEAR_BYTES), len(begins)]
     return [(begins[first], ends[after - 1]) for first, after in pairwise(cuts)]
 

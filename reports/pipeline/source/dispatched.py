@@ -2,12 +2,12 @@
 
 Queue entries contain the positions and sizes of records. The reader skips records of queues that the conditions
 exclude. The reader reads all bytes without an entry: records not yet dispatched, records without a queue (prepared and
-rolled back), and records whose entry or queue is missing. So a missing entry costs time, but never a row.
+rolled back), and records without an entry or queue. So a missing entry costs time, but never a row.
 
 The whole range is read if two entries overlap, if a record is damaged or has a different size from its entry, or if a
 record without an entry does not end where the next record begins. Two kinds of rows can be missed among the skipped
-bytes: a record whose topic or queue id was corrupted into a wanted value, because no checksum covers these fields; and
-a record that only a search after damage would find.
+bytes: a record with a topic or queue id that corruption turned into a wanted value, because no checksum covers these
+fields; and a record that only a search after damage would find.
 
 If each requested queue offset has an entry, and each entry points to a record with that topic, queue id and queue
 offset, the reader reads only these records. It does not return older records of a deleted topic with the same name.

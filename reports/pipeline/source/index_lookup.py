@@ -57,7 +57,7 @@ class IndexedPart:
     """Full index files that end at or before this store time are durable; None if all are, after a clean stop."""
 
     def within(self, low: int, high: int) -> "IndexedPart | None":
-        """Return this part; None if none of its records can be between two log offsets."""
+        """Return this part, or None if all its records are outside the range between two log offsets."""
         begin, end = self.header.begin_physical_offset, self.header.end_physical_offset
         return self if max(begin, low) < min(end, high) else None
 

@@ -1,6 +1,6 @@
 """Indexed read: uses index files to read only records that may have a requested key.
 
-The header of an index file names the first and the last record whose keys the file contains. The reader reads all of
+The header of an index file names the first and the last record with keys in the file. The reader reads all of
 the log that no index file covers, and the record of each file's last entry, because the file may lack some keys of this
 record. In a covered part it reads only records to which entries with the key's hash point. Each read starts at an
 earlier record that has an entry in its queue, so it reports the same damage as a full read. Then the reader compares

@@ -97,7 +97,7 @@ class KnownRecords(NamedTuple):
     def end_of_unchanged(self, walk: LogWalk, to: int) -> int:
         """Return the log offset after the last unchanged record.
 
-        to: end of the batch, whose last record no longer exists. Raises LogCutError if this record cannot be
+        to: end of the batch. Its last record no longer exists. Raises LogCutError if this record cannot be
         determined.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:

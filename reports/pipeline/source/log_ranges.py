@@ -229,7 +229,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next position whose bytes look like the start of a record, else `end`."""
+    """Return the next position that looks like the start of a record, else `end`."""
     while position < end:
         view, origin = directory.read_window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

@@ -1,7 +1,7 @@
 """Named tables: show path, conditions and skipped bytes in EXPLAIN and Spark's UI.
 
-Spark shows only the registered name of a Python source. So each table has a source of its own, whose name is the
-description of the table when it was loaded.
+Spark shows only the registered name of a Python source. So each table has its own source. The
+source's name describes the table as it was loaded.
 """
 
 import json

@@ -31,7 +31,7 @@ class StoreTable(TableRows, Protocol):
     """A table of one store directory."""
 
     condition_columns: frozenset[str]
-    """The columns whose conditions `batches` applies."""
+    """`batches` applies the conditions on these columns."""
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
         """Divide the store into one part per task."""

@@ -122,7 +122,7 @@ class FollowedLog:
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the first store time whose records may not be durable; None if all records are durable."""
+        """Return the first store time of records that may not be durable; None if all records are durable."""
         durable = durable_times(self.directory) if self._durable else None
         return None if durable is None else durable.physic_msg_timestamp_ms
 

@@ -199,7 +199,7 @@ class RowFiles:
         return _files_in_span(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Return the files whose seeds are all in a span, in ascending order."""
+        """Return the files with only seeds in a span, in ascending order."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part_of(one, span)]
         return [one.file_name for one in sorted(found)]
 

@@ -180,7 +180,7 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Genera
 
 
 class _MeasuredStores:
-    """One real store per flush mode, and two stores whose syncs sleep."""
+    """One real store per flush mode, and two stores that sleep in place of a sync."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
         """stack: its exit shuts down the stores."""

@@ -43,7 +43,7 @@ RATE_MAX = 4_000.0
 _SHARE = 0.2
 _PILOT_PUTS = 200
 _SLOWEST = 50
-"""Number of puts per series whose waits are explained."""
+"""Number of puts per series with an explanation of their waits."""
 ALL_AT_ONCE = 1e9
 """At this rate each put arrives before the preceding answer, as in a closed loop."""
 

@@ -106,7 +106,7 @@ class Cuts:
         self._before: DiskState | None = None
         self._aftermath: Aftermath | None = None
         self._crashed: Disk | None = None
-        """The last disk whose crash image was created."""
+        """The last disk with a crash image."""
 
     @property
     def disk(self) -> Disk | None:

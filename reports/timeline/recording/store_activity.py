@@ -141,7 +141,7 @@ class Puts:
         self._open.clear()
 
     def puts_concerned_by(self, violation: Violation) -> tuple[int, ...]:
-        """Return the puts that a violation names, then those whose records are at its offset."""
+        """Return the puts that a violation names, then those with a record at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
         return tuple(

@@ -93,13 +93,13 @@ write_buffered_entries = fill_then_write_slots.original
 )
 def replay_without_time_limit(self: Recovery, plain: PlainRecords, segment: Segment, start: int) -> int:
     """Recovery trusts queue entries that a power cut may remove, because it does not stop at the checkpoint's time."""
-    vouched_ms = self._vouched_ms
-    self._vouched_ms = NEVER_MS
+    durable_ms = self._durable_ms
+    self._durable_ms = NEVER_MS
     try:
         end = replay_plain(self, plain, segment, start)
     finally:
-        self._vouched_ms = vouched_ms
-    bit(end > start and self._report.last_store_timestamp_ms > vouched_ms)
+        self._durable_ms = durable_ms
+    bit(end > start and self._report.last_store_timestamp_ms > durable_ms)
     return end
 
 

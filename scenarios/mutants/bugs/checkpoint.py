@@ -64,11 +64,11 @@ def later_time(physic_ms: int, logics_ms: int) -> int:
 
 @bug("recovery-begins-a-segment-late", recovery, "trusted_by_checkpoint", found_by=("SCAN", "CQ-COMPLETE", "PREFIX"))
 @needs(_LONG_LOG, endings=("crash in traffic", "crash at rest"))
-def one_segment_more(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+def one_segment_more(durable_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
     """After a crash, recovery trusts the segment that contains the checkpoint's time."""
     times_ms = list(first_times_ms)
-    trusted = one_segment_more.original(vouched_ms, times_ms)
-    more = min(trusted + (vouched_ms > 0), max(len(times_ms) - 1, 0))
+    trusted = one_segment_more.original(durable_ms, times_ms)
+    more = min(trusted + (durable_ms > 0), max(len(times_ms) - 1, 0))
     bit(more > trusted)
     return more
 
@@ -119,11 +119,11 @@ def sync_then_write(self: StoreCheckpoint) -> None:
 # apache/rocketmq issue 1434.
 @bug("crash-trusts-all-but-last", recovery, "trusted_by_checkpoint", found_by=("SCAN", "CQ-COMPLETE", "PREFIX"))
 @needs(_LONG_LOG, endings=("crash in traffic", "crash at rest"))
-def trust_up_to_newest_segment(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+def trust_up_to_newest_segment(durable_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
     """After a crash, recovery reads only the newest segment that has a record, although the checkpoint covers less."""
     times_ms = list(first_times_ms)
-    newest = next((number for number, first_ms in times_ms if first_ms), 0) if vouched_ms else 0
-    bit(newest != trust_up_to_newest_segment.original(vouched_ms, times_ms))
+    newest = next((number for number, first_ms in times_ms if first_ms), 0) if durable_ms else 0
+    bit(newest != trust_up_to_newest_segment.original(durable_ms, times_ms))
     return newest
 
 

@@ -111,8 +111,8 @@ def keep_new_times_of_queues(self: SegmentTimes, commit_log: CommitLog, queues: 
 def load_silently(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
     """A load does not report foreign files."""
     load_silently.original(self, before_loss=before_loss)
-    bit(bool(self.strays))
-    self.strays = []
+    bit(bool(self.unknown_entries))
+    self.unknown_entries = []
 
 
 @bug("report-misses-last-record", Recovery, "run", found_by=("FILES",))

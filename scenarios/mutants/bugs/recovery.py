@@ -195,8 +195,8 @@ def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> Non
 def trust_queues_after_clean_exit(self: Recovery, trusted: int) -> object:
     """Queue entries of a load that died after a clean stop count as durable."""
     if self._clean_exit and not self._queues.lost_entries:
-        bit(trusted > 0 and not self._queues_are_vouched)
-        self._queues_are_vouched = True
+        bit(trusted > 0 and not self._queues_are_durable)
+        self._queues_are_durable = True
     return trust_queues_after_clean_exit.original(self, trusted)
 
 
@@ -227,7 +227,7 @@ def sync_newest_directory(self: SegmentQueue, first: int) -> None:
 )
 def write_last_again(self: Recovery) -> None:
     """Recovery writes bytes that may not be durable again only in the newest segment."""
-    starts = [(segment, max(self._unvouched_offset - segment.base_offset, 0)) for segment in self._log.segments]
+    starts = [(segment, max(self._undurable_offset - segment.base_offset, 0)) for segment in self._log.segments]
     bit(any(start < segment.wrote.get() for segment, start in starts[:-1]))
     for segment, start in starts[-1:]:
         segment.write_again(start, segment.wrote.get())

@@ -138,7 +138,7 @@ def give_up_first(self: TransactionalMessageCheckService, half: HalfMessage, ops
         )
         reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
         judged = verdict_on(half, self.world.clock.now_ms(), self.config, reserved_ms)
-        if is_open and judged is HalfMessageVerdict.HOPELESS:
+        if is_open and judged is HalfMessageVerdict.GIVE_UP:
             given_up = self._give_up(half)
             ops.read()
             bit(ops.is_decided(half))

@@ -69,7 +69,7 @@ def _named_foreign(store: MessageStore) -> tuple[str, ...]:
     """Return the foreign files and directories that the load reported, each with a slash at its end."""
     report = store.last_recovery
     assert report is not None, "the store is loaded"
-    return tuple(f"{error.file}/" for error in (*report.strays, *report.findings))
+    return tuple(f"{error.file}/" for error in (*report.unknown_entries, *report.findings))
 
 
 def _sizes_by_path(store: MessageStore) -> dict[str, int]:

@@ -152,17 +152,17 @@ def _first_segment_to_scan(store: MessageStore, before: ScanBounds) -> int:
         if before.checkpoint.logics_msg_timestamp_ms > 0:  # otherwise a load that rebuilt queues may have crashed
             number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
-        vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
+        durable_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
         for each in range(len(segments)):
             stored_ms = _first_stored_ms(store, each)
-            if 0 < stored_ms <= vouched_ms:
+            if 0 < stored_ms <= durable_ms:
                 number = each
     if store.index is None:
         return number
     end = -1
     for file in store.index.table.files:
-        is_vouched_for = file.is_full and file.end_timestamp_ms <= before.checkpoint.index_msg_timestamp_ms
-        if not before.is_clean and not is_vouched_for:
+        is_durable = file.is_full and file.end_timestamp_ms <= before.checkpoint.index_msg_timestamp_ms
+        if not before.is_clean and not is_durable:
             break
         end = file.end_physical_offset
     return min(number, max(end - segments[0].base_offset, 0) // store.log.segment_bytes)

@@ -94,4 +94,4 @@ class BrokerAccount:
         self.pulls.note_recovery(ends)
         puts = (self.ledger.put_seen_in(one.record) for one in places.values())
         copies = Counter(message_name_of(put.name) for put in puts if put is not None)
-        self.hits["stored twice"] += any(count > 1 for count in copies.values())
+        self.hits["message stored twice"] += any(count > 1 for count in copies.values())

@@ -73,7 +73,7 @@ def note_answer(
     """
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
-    account.hits["late answer"] += is_late and is_stored
+    account.hits["answer from a dead broker"] += is_late and is_stored
     yield from status.check_refusal(first, refusal, _status_or_unknown(response.code))
     if is_stored:
         ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))

@@ -280,7 +280,7 @@ class BrokerNode(Node):
         task.join(None)
 
     def _note_resumed(self, count: int = 1) -> None:
-        self.account.hits["check resumed"] += count
+        self.account.hits["transaction check resumed"] += count
         self.account.ledger.transactions.resumed += count
 
     def resume_all(self) -> None:

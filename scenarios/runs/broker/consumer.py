@@ -190,7 +190,7 @@ class BrokerConsumer(BrokerUser):
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             following = int(response.ext_fields["nextBeginOffset"])
             if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
-                account.hits["moved to what is left"] += following > position
+                account.hits["consumer moved past expired"] += following > position
             account.group.record_position(queue.queue, following, asked_in=asked_in)
             self._set_position(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
@@ -256,7 +256,7 @@ class BrokerConsumer(BrokerUser):
             response, _ = self.send(asked, send_back_command(record.topic, record.physical_offset, request))
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
-            account.hits["sent back"] += 1
+            account.hits["message sent back"] += 1
             put = account.ledger.put_seen_in(record)
             assert put is not None, record
             request.is_kept = asked_in == account.ledger.life

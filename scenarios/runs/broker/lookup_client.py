@@ -86,7 +86,7 @@ class LookupClient(BrokerUser):
         except OSError:
             return None
         is_of_this_life = start is not None and self._store_of(broker) is start
-        self.run.accounts[broker].hits["looked up at a slave"] += is_of_this_life
+        self.run.accounts[broker].hits["lookup at a slave"] += is_of_this_life
         return Reply(response, asked_ns, sent_ns, self.now_ns, is_of_this_life)
 
     def _draw_put(self, broker: str) -> PutEntry | None:

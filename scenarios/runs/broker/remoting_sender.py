@@ -64,7 +64,7 @@ class RemotingSender:
         if broker is None:
             return False
         account = user.run.accounts[broker.broker]
-        account.hits["sent to another broker"] += state.failed not in ("", broker.broker)
+        account.hits["producer failover"] += state.failed not in ("", broker.broker)
         state.failed = broker.broker
         queue_id = draft.queue_id
         if self.drawing.skew == EVEN:
@@ -91,7 +91,7 @@ class RemotingSender:
         now_ns = user.now_ns
         user.run.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
         if refusal is not None and response.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION):
-            account.hits["refused for good"] += 1
+            account.hits["message refused for good"] += 1
             return True
         if response.code != ResponseCode.SUCCESS:
             return False

@@ -28,7 +28,7 @@ RETRY_TOPIC = f"%RETRY%{GROUP}"
 _SUSPEND_MS = 2_000
 _RETRY_MS, _IDLE_MS = 200, 1_000
 _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
-"""RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is hopeless."""
+"""RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is dead."""
 _OLD_VERSION = 0
 _ORDERLY_CHANCE = 0.3
 _UNNAMED_CHANCE = 0.2
@@ -103,7 +103,7 @@ class RetryConsumer(BrokerUser):
             reply = self.ask(broker, send_back_command(record.topic, offset, request, version=self._version))
             if reply is not None and reply.is_success:
                 request.is_kept = asked_in == account.ledger.life
-                account.hits["sent back"] += 1
+                account.hits["message sent back"] += 1
                 return
             if reply is not None and "expected the offset of a message" in (reply.response.remark or ""):
                 return

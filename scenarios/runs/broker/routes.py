@@ -177,7 +177,7 @@ class Routes:
                 response = self._client(address).invoke(route_command(topic), NAME_SERVER_MS)
             except OSError:
                 self._asked += 1
-                self._hits["another name server"] += 1
+                self._hits["name server failover"] += 1
                 continue
             if response.code == ResponseCode.SUCCESS:
                 route: dict[str, Any] = msgspec.json.decode(response.body)

@@ -44,7 +44,7 @@ class TransactionListener:
         commits = transaction.behaviour.commits
         decision = TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK
         transactions.record_decision(transaction, commits=commits, now_ns=self._user.now_ns)
-        self._account.hits["decided when asked"] += asked
+        self._account.hits["half message decided in check"] += asked
         command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
         with suppress(OSError):
             self._client.invoke_one_way(command, ANSWER_MS)

@@ -304,7 +304,7 @@ class Account:
     access_key: str
     secret_key: str = field(repr=False)
     white_remote_address: AddressPattern = NOBODY
-    """Addresses whose requests need neither signature nor permission."""
+    """Requests from these addresses need neither signature nor permission."""
     admin: bool = False
     default_topic_perm: Permission = Permission.DENY
     default_group_perm: Permission = Permission.DENY

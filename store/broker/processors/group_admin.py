@@ -69,9 +69,9 @@ class GroupAdminProcessor:
         info = self._group_with_members(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.json_members for client in info.clients.values()],
-            "consumeFromWhere": info.said.consume_from_where,
-            "consumeType": info.said.consume_type,
-            "messageModel": info.said.message_model,
+            "consumeFromWhere": info.newest_heartbeat.consume_from_where,
+            "consumeType": info.newest_heartbeat.consume_type,
+            "messageModel": info.newest_heartbeat.message_model,
             "subscriptionTable": {topic: each.json_members for topic, each in info.subscriptions.items()},
         }
         return success_response(request, body)

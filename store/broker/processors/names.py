@@ -26,7 +26,7 @@ from ..topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfig
 from ..versioned_table import DataVersion
 
 STANDARD_JSON_VERSION = 401
-"""MQVersion of V4_9_4, the first version whose clients accept only quoted JSON keys."""
+"""MQVersion of V4_9_4. Clients from this version on accept only quoted JSON keys."""
 TOPICS_MAX = 65_536
 """Maximum number of topics per registered broker."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255

@@ -149,7 +149,7 @@ class PullMessageProcessor:
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
             raise RequestRefusedError(f"{name} has sent no heartbeat", unknown)
-        if not group.consume_broadcast_enable and info.said.message_model == _BROADCASTING:
+        if not group.consume_broadcast_enable and info.newest_heartbeat.message_model == _BROADCASTING:
             raise RequestRefusedError(f"{name} may not consume in broadcasting mode", ResponseCode.NO_PERMISSION)
         found = info.subscriptions.get(topic)
         if found is None:

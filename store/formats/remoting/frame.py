@@ -81,7 +81,7 @@ def decode_frame(
 
 
 def _decode_whole_frame(view: bytes | memoryview, at: int, frame_end: int, file: str, offset: int) -> RemotingCommand:
-    """Decode the frame at `at`, whose lengths are checked."""
+    """Decode the frame at `at`. The caller has checked its lengths."""
     _, word = _HEAD.unpack_from(view, at)
     form, header_at = _FORMS.get(word >> 24), at + _HEADER_AT
     if form is None:

@@ -37,7 +37,7 @@ def test_every_fourth_number_aims_at_the_next_sync(operation: int, expected: str
     [(0, "msync /f #1"), (3, "store /f #3"), (6, "sync directory /f #1"), (10, "fdatasync /f #1")],
 )
 def test_a_crash_at_a_mark_is_at_one_of_the_next_operations(operation: int, expected: str) -> None:
-    assert selected(MARK, operation, {2: "index rolls", 3: "index rolls", 6: "queue cut"}) == expected
+    assert selected(MARK, operation, {2: "index rolls", 3: "index rolls", 6: "queue truncated"}) == expected
 
 
 def test_without_a_new_mark_a_crash_comes_after_twice_the_usual_number_of_operations() -> None:

@@ -60,4 +60,4 @@ def test_the_violation_names_the_endless_loop(crash_plan: Plan, monkeypatch: pyt
     with stall_limit(0.2):
         (violation,) = execute(replace(crash_plan)).violations
     assert (violation.invariant, violation.field) == ("LIVE", "progress")
-    assert violation.summary == "no end in sight: a task loops without a world call"
+    assert violation.summary == "endless loop: a task computes without a call of clock, tasks, files or network"

@@ -59,12 +59,12 @@ def test_an_index_write_a_stop_and_a_crash_at_rest_are_no_marks() -> None:
 def test_consecutive_interrupted_recoveries_are_counted_by_depth() -> None:
     cut = (POWER, None, False)
     hits = end(cut, cut, cut, cut, (POWER, None, True), cut)
-    assert hits == {"crash in recovery": 2, "crash in recovery, twice": 1, "crash in recovery, three deep": 2}
+    assert hits == {"crash in recovery": 2, "crash in recovery, twice": 1, "crash in recovery, three times": 2}
 
 
 def test_a_power_cut_after_a_kill_is_a_mark_but_not_after_a_stop() -> None:
     killed, cut, stopped = (KILL, None, True), (POWER, None, True), (STOP, None, True)
-    assert end(killed, cut) == {"kill, then power": 1}
+    assert end(killed, cut) == {"kill, then power cut": 1}
     assert not end(killed, stopped, cut)
 
 

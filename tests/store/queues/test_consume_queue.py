@@ -226,7 +226,7 @@ def test_a_file_in_place_of_a_queue_or_of_wrong_size_is_refused(path: str, field
 
 
 def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> None:
-    strays = {
+    unknown_entries = {
         "/store/consumequeue/file": "topic",
         "/store/consumequeue/T/zero/00000000000000000000": "queueId",
         "/store/consumequeue/T/007/00000000000000000000": "queueId",
@@ -235,16 +235,16 @@ def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> N
         "/store/consumequeue/T/0/lost+found/x": "file name",
     }
     filled_queue(world, 3)
-    for path in strays:
+    for path in unknown_entries:
         world.files.make_directories(path.rpartition("/")[0])
         world.files.write(path, b"stray")
     table = table_of(world)
     told = table.load()
-    assert sorted(error.field for error in told) == sorted(strays.values())
-    assert all(any(path.startswith(error.file) for path in strays) for error in told)
+    assert sorted(error.field for error in told) == sorted(unknown_entries.values())
+    assert all(any(path.startswith(error.file) for path in unknown_entries) for error in told)
     assert [(queue.topic, queue.queue_id) for queue in table.all_queues()] == [("T", 0)]
     assert not table.lost_entries
-    for path in strays:
+    for path in unknown_entries:
         assert world.files.read(path) == b"stray"
 
 

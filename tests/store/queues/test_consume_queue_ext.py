@@ -165,17 +165,17 @@ def test_extension_files_after_a_gap_or_of_a_wrong_size_are_removed(world: World
 
     world.files.write(f"{DIRECTORY}/foreign", b"")
     ext = loaded_extension(world, addresses[3])
-    assert [error.file for error in ext.queue.strays] == [f"{DIRECTORY}/foreign"]
+    assert [error.file for error in ext.queue.unknown_entries] == [f"{DIRECTORY}/foreign"]
     assert names(world) == ["00000000000000000000", "foreign"]
 
 
 def test_an_extension_unit_is_kept_only_for_a_record_with_its_code_and_time(world: World) -> None:
     ext, addresses = filled_extension(world, 2)
 
-    assert ext.may_keep_address(addresses[1], 1, 1_001, vouched=True)
-    assert not ext.may_keep_address(addresses[1], 2, 1_001, vouched=True)
-    assert not ext.may_keep_address(addresses[1], 1, 1_002, vouched=True)
-    assert not ext.may_keep_address(ext_address_of(48), 0, 0, vouched=True)
+    assert ext.may_keep_address(addresses[1], 1, 1_001, is_durable=True)
+    assert not ext.may_keep_address(addresses[1], 2, 1_001, is_durable=True)
+    assert not ext.may_keep_address(addresses[1], 1, 1_002, is_durable=True)
+    assert not ext.may_keep_address(ext_address_of(48), 0, 0, is_durable=True)
 
 
 def test_a_torn_address_of_an_earlier_record_is_not_kept(world: World) -> None:
@@ -183,11 +183,11 @@ def test_a_torn_address_of_an_earlier_record_is_not_kept(world: World) -> None:
     for number in range(3):  # one tags code and one store time
         queue.put_extended(100 * number, 100, ExtUnit(7, 1_000, b""), number)
     last = QueueEntry(200, 100, 7)
-    assert queue.tags_code_to_keep(2, last, 1_000, vouched=True) == ext_address_of(40)
+    assert queue.tags_code_to_keep(2, last, 1_000, is_durable=True) == ext_address_of(40)
 
     queue.overwrite_entries(2, encode_entry(200, 100, ext_address_of(0)))
-    assert queue.tags_code_to_keep(2, last, 1_000, vouched=True) == 7
-    assert queue.tags_code_to_keep(1, QueueEntry(100, 100, 7), 1_000, vouched=True) == ext_address_of(20)
+    assert queue.tags_code_to_keep(2, last, 1_000, is_durable=True) == 7
+    assert queue.tags_code_to_keep(1, QueueEntry(100, 100, 7), 1_000, is_durable=True) == ext_address_of(20)
 
 
 def test_kept_extension_units_that_may_not_be_durable_are_written_again(world: World, bench: Any) -> None:
@@ -195,7 +195,7 @@ def test_kept_extension_units_that_may_not_be_durable_are_written_again(world: W
     ext = ext_of(world)
     ext.load()
     for number, address in enumerate(addresses):
-        assert ext.may_keep_address(address, number, 1_000 + number, vouched=number < 5)
+        assert ext.may_keep_address(address, number, 1_000 + number, is_durable=number < 5)
     ext.truncate_to_last_used(addresses[-1])
     assert ext.queue.flushed_where.get() == 124
     bench.failures.calls.clear()

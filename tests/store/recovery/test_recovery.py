@@ -408,9 +408,9 @@ def test_an_entry_corrects_a_wrong_queue_offset_despite_half_written_blank_entri
     assert found.bodies["T"] == [*bodies_numbered(*range(first)), None, None, None, *bodies_numbered(*range(first, 20))]
 
 
-@pytest.mark.parametrize("last_vouched", [9, 10, 11])
+@pytest.mark.parametrize("last_durable", [9, 10, 11])
 def test_an_entry_corrects_the_queue_offset_of_the_last_record_before_the_checkpoint(
-    last_vouched: int, rig: Rig
+    last_durable: int, rig: Rig
 ) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
@@ -419,7 +419,7 @@ def test_an_entry_corrects_the_queue_offset_of_the_last_record_before_the_checkp
     # record 10 has the queueOffset that it would have without the gap before it
     image = rig.renumbered(image, filled, {number: number + 3 for number in range(11, 20)})
     image = rig.patched(image, QUEUE, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
-    durable_ms = filled.puts[last_vouched].store_timestamp_ms + SAFETY_MARGIN_MS
+    durable_ms = filled.puts[last_durable].store_timestamp_ms + SAFETY_MARGIN_MS
     checkpoint = encode_checkpoint(CheckpointValues(durable_ms, durable_ms, 0))
     found = rig.recover(rig.patched(image, "/store/checkpoint", 0, checkpoint), config)
 

@@ -27,7 +27,7 @@ def verdict_of(age_ms: int, **properties: str) -> HalfMessageVerdict:
         (5_999, HalfMessageVerdict.TOO_YOUNG),
         (6_000, HalfMessageVerdict.DUE),
         (DAY_MS, HalfMessageVerdict.DUE),
-        (DAY_MS + 1, HalfMessageVerdict.HOPELESS),
+        (DAY_MS + 1, HalfMessageVerdict.GIVE_UP),
     ],
 )
 def test_a_half_message_is_due_between_the_timeout_and_its_retention_time(
@@ -38,14 +38,14 @@ def test_a_half_message_is_due_between_the_timeout_and_its_retention_time(
 
 @pytest.mark.parametrize(
     ("times", "expected"),
-    [("2", HalfMessageVerdict.DUE), ("3", HalfMessageVerdict.HOPELESS), ("?", HalfMessageVerdict.DUE)],
+    [("2", HalfMessageVerdict.DUE), ("3", HalfMessageVerdict.GIVE_UP), ("?", HalfMessageVerdict.DUE)],
 )
 def test_a_half_message_with_too_many_checks_is_given_up(times: str, expected: HalfMessageVerdict) -> None:
     assert verdict_of(7_000, TRANSACTION_CHECK_TIMES=times) is expected
 
 
 def test_a_young_half_message_with_too_many_checks_is_given_up() -> None:
-    assert verdict_of(10, TRANSACTION_CHECK_TIMES="3") is HalfMessageVerdict.HOPELESS
+    assert verdict_of(10, TRANSACTION_CHECK_TIMES="3") is HalfMessageVerdict.GIVE_UP
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class SyncCosts(NamedTuple):
     """The costs of syncs on one file system, each of one page."""
 
     overwritten: SyncRequests
-    """A page whose block has data (msync)."""
+    """A page that overwrites a block with data (msync)."""
     preallocated: SyncRequests
     """A page of a range that fallocate has reserved (msync)."""
     appended: SyncRequests

@@ -147,8 +147,8 @@ def little_endian(numbers: "array[int]") -> bytes:
 def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | None) -> Iterator[StoreProcess]:
     """Yield a started store. Raises MemoryLimitUnavailable.
 
-    With a limit the store starts in a memory cgroup whose memory is full of clean pages of a file, so that each further
-    page needs reclaim, as on a machine that has run for a while.
+    With a limit, the store starts in a memory cgroup that is full of clean pages of a file. So each further page needs
+    reclaim, as on a machine that has run for a while.
     """
     scratch.mkdir()
     if memory_bytes is not None:

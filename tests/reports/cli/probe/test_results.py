@@ -115,7 +115,7 @@ def test_a_replay_can_write_its_timeline(broken: Path, tmp_path: Path) -> None:
 def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(broken: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     for option in (("--original",), ("--trace", "trace.json")):
-        assert "expected none with a failure of a program" in usage_error("replay", failure, *option)
+        assert "not allowed with the failure of a program" in usage_error("replay", failure, *option)
 
 
 def test_the_timeline_option_requires_a_replay(files: Path) -> None:

@@ -163,12 +163,12 @@ def test_a_stream_with_up_to_durable_reads_only_up_to_the_checkpoint(written: Ca
     rows = rows_of(stream_of(root), {}, everything)
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable()) == everything
     (root / "abort").touch()  # from here on, the store has an unclean exit
-    vouched_ms = rows[-1]["store_timestamp_ms"]
+    durable_ms = rows[-1]["store_timestamp_ms"]
     checkpoint = bytearray((root / "checkpoint").read_bytes())
-    checkpoint[:8] = vouched_ms.to_bytes(8, "big")
+    checkpoint[:8] = durable_ms.to_bytes(8, "big")
     (root / "checkpoint").write_bytes(checkpoint)
     durable = stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())
-    wanted = [row["physical_offset"] for row in rows if row["store_timestamp_ms"] < vouched_ms]
+    wanted = [row["physical_offset"] for row in rows if row["store_timestamp_ms"] < durable_ms]
     assert offsets_of(rows_of(stream_of(root), {}, durable)) == wanted
     (root / "checkpoint").unlink()
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())["to"] == 0

@@ -56,7 +56,7 @@ def test_a_late_answer_has_the_durability_promise_of_the_ended_life(*, sync_flus
     put, account = put_after(ResponseCode.SUCCESS, STORED, sync_flush=sync_flush, is_late=True)
     assert list(account.ledger.promised) == ["m0"] * sync_flush
     assert (put.physical_offset, put.is_durable) == ((500, True) if sync_flush else (None, False))
-    assert account.hits["late answer"] == 1
+    assert account.hits["answer from a dead broker"] == 1
 
 
 def test_a_late_answer_to_a_put_without_wait_promises_no_durability() -> None:
