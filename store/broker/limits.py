@@ -30,7 +30,7 @@ class PoolLimits:
     None: half of all tasks.
     """
     of_one_host_tasks: int | None = None
-    """Maximum number of tasks that serve one host; None: no limit. Set if the requests wait for other clients."""
+    """Maximum number of tasks that serve one host; None: no limit. Set if requests await other clients' answers."""
 
     @property
     def max_pipelined_tasks(self) -> int:

@@ -21,7 +21,7 @@ CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
 GIVEN_UP_MAX = 1_024
-"""Number of requests that timed out which a connection remembers, to recognise their late responses."""
+"""Number of abandoned requests that a connection remembers, to recognise their late responses."""
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
@@ -157,7 +157,7 @@ class _ClientConnection:
         self._guard = world.tasks.lock(f"invocations of {address}")
         self._expected: dict[int, Invocation] = {}
         self._given_up: dict[int, None] = {}
-        """Opaques of requests that timed out, the oldest first.
+        """Opaques of abandoned requests, the oldest first.
 
         The server may never respond, so the oldest are removed. A later response to a removed one is unmatched.
         """

@@ -2,8 +2,8 @@
 
 The workers serve sessions in round robin. A request is pipelined if its client sends further requests before it reads
 the answer. Three rules keep one client from blocking others. Up to four other requests may overtake a pipelined one.
-Pipelined requests may occupy only a part of the tasks. While other hosts' requests wait, one host may occupy only a
-part of the tasks.
+Pipelined requests may occupy only a part of the tasks. If the requests of a pool wait for answers of other clients,
+one host may occupy only a part of the pool's tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, including their texts of refusals; RFC 8290,
 sparse flows.
 """

@@ -134,7 +134,7 @@ class SegmentQueue:
         self._segments_lock = world.tasks.lock(f"{label} row")
         self.directory_is_durable = False
         self._segments_to_remove: tuple[Segment, ...] = ()
-        """Removed unused segments. Their removal may not be durable yet."""
+        """Segments that have left the queue. The removal of their files may not be durable yet."""
         self._world = world
         self._label = label
 
