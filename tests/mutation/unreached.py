@@ -87,7 +87,11 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("recovery.queue_replay:*", "recovery.index_recovery:*", "recovery.segment_times:_last_stored_ms"),
         *("side_file:*", "delivery.delivered_copies:_possible_copies", "log.checkpoint:read_checkpoint"),
         *("services.transaction_queues:_decode_record", "queues.consume_queue:*.has_expired_segment"),
-        *("queues.consume_queue_ext:*.is_ignored", "replication.replica_log:*", "index.index_service:IndexFiles.create"),
+        *(
+            "queues.consume_queue_ext:*.is_ignored",
+            "replication.replica_log:*",
+            "index.index_service:IndexFiles.create",
+        ),
     ),
     "a limit that the few clients, messages and bytes of a run do not reach": (
         *("broker.connections:Connections.close_slowest_clients", "broker.connections:Connections._add_session"),
