@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ....store.broker import clients
 from ....store.broker.clients import RebalanceLockManager
+from ....store.broker.parts import BrokerParts
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.group_admin import GroupAdminProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
@@ -119,3 +120,13 @@ def delete_group_alone(self: GroupAdminProcessor, request: RemotingCommand, chan
     bit(request.ext_fields.get("removeOffset", "") == "true")
     kept = replace(request, ext_fields={**request.ext_fields, "removeOffset": "false"})
     return delete_group_alone.original(self, kept, channel)
+
+
+# alibaba/rocketmq issue 316, apache/rocketmq issue 1465: operators lower writeQueueNums first, then readQueueNums.
+@bug("read-only-queue-missing", BrokerParts, "has_queue", found_by=("STATUS", "LOCK"))
+@needs(_OPERATED, queues_per_topic=(2,))
+def has_written_queue(self: BrokerParts, topic: str, queue_id: int) -> bool:
+    """While an operator lets consumers drain a queue, they can neither commit an offset in it nor lock it."""
+    found = has_written_queue.original(self, topic, queue_id)
+    config = self.topics.get(topic)
+    return found and not bit(config is not None and queue_id >= config.write_queue_nums)

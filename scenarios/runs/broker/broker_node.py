@@ -489,7 +489,7 @@ class BrokerNode(Node):
             self._judge.report(rep.check_prefix(self.name, store, self._history))
             self.store = store
             return
-        topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
+        topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
         if self._plan.broker.operators:
             by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
