@@ -7,7 +7,7 @@ A broker executes a request at an unknown time between request and answer. It fo
 Source: RocketMQ RebalanceLockManager (rebalanceLockMaxLiveTime, 60 s).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .evidence import Violation, record_tried
@@ -111,6 +111,21 @@ class QueueLocks:
         if is_there and not holders:
             summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which no client can hold"
             yield _violation(summary, "granted", "refused")
+
+    def check_held(self, now_ns: int, holders: Mapping[Queue, str]) -> Iterator[Violation]:
+        """LOCK: yield each lock that a client must hold and that the broker has lost.
+
+        holders: the clients that have locks at the broker.
+        """
+        for queue, certain in self._certain.items():
+            for client, hold in certain.items():
+                if hold.begin_ns <= now_ns <= hold.end_ns:
+                    record_tried("LOCK")
+                    if holders.get(queue) != client:
+                        summary = f"{client} has lost the lock of {queue[0]}/{queue[1]} before its expiry"
+                        yield _violation(
+                            summary, f"held until {hold.end_ns} ns", f"{holders.get(queue)} at {now_ns} ns"
+                        )
 
     def record_unlock_request(self, client: str, queues: Collection[Queue]) -> None:
         for queue in queues:

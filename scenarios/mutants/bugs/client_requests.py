@@ -130,3 +130,17 @@ def has_written_queue(self: BrokerParts, topic: str, queue_id: int) -> bool:
     found = has_written_queue.original(self, topic, queue_id)
     config = self.topics.get(topic)
     return found and not bit(config is not None and queue_id >= config.write_queue_nums)
+
+
+# apache/rocketmq-client-go issues 491 and 1080.
+@bug("expired-lock-ends-others", RebalanceLockManager, "forget_expired", found_by=("LOCK",))
+@needs(SCENARIOS["group-members"].ranges)
+def forget_groups(self: RebalanceLockManager) -> None:
+    """When the lock of one queue expires, all members of the group lose their locks."""
+    with self._lock:
+        now_ns = self._clock.monotonic_ns()
+        for group, locks in list(self._groups.items()):
+            expired = [clients._is_expired(held, now_ns) for held in locks.values()]
+            if any(expired):
+                bit(not all(expired))
+                del self._groups[group]

@@ -219,6 +219,8 @@ class BrokerNode(Node):
             *(paused_ns, own, self._find_tables),
         )
         routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
+        if self._plan.broker.group_members:
+            requests.watch_locks(broker, self.account.locks)
         check = self._start_access(world, broker, server)
         server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests, self._serves_since_ns = requests, self._kernel.now_ns

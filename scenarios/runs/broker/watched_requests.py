@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
+from ....store.broker.broker import Broker
 from ....store.broker.long_polling import PullRequestHoldService
 from ....store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
@@ -20,12 +22,15 @@ from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import MessageQueue
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
+from ...oracle.queue_locks import QueueLocks
 from .answers import put_status_of_response
 from .commands import waits_for_durability
+from .group_member import GROUP
 from .watched_routes import FindTables, OwnBroker, WatchedRoutes, registered_ms_max
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -80,6 +85,18 @@ class WatchedRequests:
         return {
             code: route._replace(processor=partial(judged[code], route.processor)) for code, route in routes.items()
         }
+
+    def watch_locks(self, broker: Broker, locks: QueueLocks) -> None:
+        """Before each request for locks, check that the broker has lost no lock of the group of members."""
+        lock = broker.locks.try_lock
+
+        def watched(group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+            holders = {(each.topic, each.queue_id): client for each, client in broker.locks.holders_of(GROUP).items()}
+            if found := list(locks.check_held(self._kernel.now_ns, holders)):
+                self._report_in_task(found)
+            return lock(group, queues, client_id)
+
+        cast(Any, broker.locks).try_lock = watched
 
     def _process_request(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         with self._unexpected_reported(request):
