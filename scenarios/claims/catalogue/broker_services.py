@@ -10,6 +10,8 @@ _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
 _LIGHT_QUEUES_CHANCE = 0.15
 """For retries: the copy of a message that a consumer sends back enters its light queues only at its delivery."""
+_DELAYS: Mapping[str, Any] = {"delay": {"chance": (0.5,)}}
+"""Messages that a consumer sends back after they were delayed already."""
 _CLOCK_STEPS: Mapping[str, Any] = {
     "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
 }
@@ -47,7 +49,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}}),
+        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}})
+        .with_late_optional(0.3, delays=_DELAYS),
         stream="what-is-sent-back-is-given-again",
     ),
     # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
