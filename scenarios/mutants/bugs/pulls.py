@@ -181,3 +181,14 @@ def matches_whole_code(self: TagFilter, tags_code: int | None, unit: object = No
         return True
     bit(tags_code not in self.codes and tags_code & 0xFFFF_FFFF in self.codes)
     return tags_code in self.codes
+
+
+# RocketMQ's PullRequestHoldService keeps pulls by queue, without the group: NATS issue 3099 is the same mistake.
+@bug("newer-pull-replaces-held", HeldPullTable, "add", found_by=("LIVE",))
+@needs(SCENARIOS["requests-in-flight"].ranges, broker={"tailing_consumers": (1, 2), "pulls_in_flight": (2,)})
+def add_and_replace(self: HeldPullTable, pull: HeldPull) -> None:
+    """Of two groups in one process that wait for the same queue, only one gets an answer."""
+    older = [each for each in self.pulls_of_channel(pull.channel) if each.queue == pull.queue]
+    if bit(bool(older)):
+        self.remove_pulls(older)
+    add_and_replace.original(self, pull)

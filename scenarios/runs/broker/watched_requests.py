@@ -15,7 +15,7 @@ from typing import Any, cast
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
 from ....store.broker.broker import Broker
-from ....store.broker.long_polling import PullRequestHoldService
+from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
@@ -55,6 +55,8 @@ class WatchedRequests:
     """Pending answer -> arrival of its request, in virtual time."""
     _pulls: dict[tuple[Channel, int], tuple[int, int]] = field(default_factory=dict, init=False)
     """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
+    _held: dict[tuple[Channel, int], HeldPull] = field(default_factory=dict, init=False)
+    """Connection and number of each pull that was held and is unanswered."""
     _of_host: Counter[str] = field(default_factory=Counter, init=False)
     """Host -> number of requests that pools with a limit per host process for it."""
 
@@ -69,6 +71,7 @@ class WatchedRequests:
 
         def answer_held(request: RemotingCommand, channel: Channel) -> None:
             self._pulls.pop((channel, request.opaque), None)
+            self._held.pop((channel, request.opaque), None)
             answer(request, channel)
 
         held.answer = answer_held
@@ -133,6 +136,10 @@ class WatchedRequests:
                 of_client = held.held_pulls_of(channel)
                 own = [pull for pull in of_client if pull.request.opaque == request.opaque]
                 found = [violation for pull in own for violation in live.check_held_pull(self._store, pull)]
+                if own:  # the broker has not begun to answer all pulls because of a stop
+                    before = [pull for (of, _), pull in self._held.items() if of is channel and pull not in of_client]
+                    found += live.check_still_held(self._store, before, self._kernel.now_ns)
+                    self._held[key] = own[0]
                 found += live.check_held_count(self._plan, held.held_count, len(of_client))
             if found:
                 self._report_in_task(found)
