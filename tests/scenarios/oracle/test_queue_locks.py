@@ -94,3 +94,14 @@ def test_a_broker_has_every_lock_until_its_expiry_or_a_request_to_unlock() -> No
     assert list(locks.check_held(EXPIRY_NS + 1, {})) == []
     locks.record_unlock_request("a", [QUEUE])
     assert list(locks.check_held(30 * SECOND_NS, {})) == []
+
+
+def test_a_request_to_unlock_without_an_answer_may_end_a_later_lock() -> None:
+    locks = QueueLocks()
+    assert answer(locks, "a", 0, granted=True) == []
+    locks.record_unlock_request("a", [QUEUE])
+    assert answer(locks, "a", 10, granted=True) == []
+    assert list(locks.check_held(30 * SECOND_NS, {})) == []
+    locks.record_unlock_answer("a", [QUEUE], 31 * SECOND_NS)
+    assert answer(locks, "a", 40, granted=True) == []
+    assert len(list(locks.check_held(50 * SECOND_NS, {}))) == 1
