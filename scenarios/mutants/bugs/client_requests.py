@@ -12,6 +12,7 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, RequestRefusedError, success_response
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import SubscriptionData
+from ....store.broker.topics import SubscriptionGroupConfig
 from ....store.filters.message_filter import MessageFilter, TagFilter
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
@@ -144,3 +145,17 @@ def forget_groups(self: RebalanceLockManager) -> None:
             if any(expired):
                 bit(not all(expired))
                 del self._groups[group]
+
+
+# apache/rocketmq issues 92, 370 and 588.
+@bug("newer-pull-gets-older-filter", PullMessageProcessor, "_registered_subscription", found_by=("STATUS",))
+@needs(_OPERATED)
+def find_any_version(
+    self: PullMessageProcessor, group: SubscriptionGroupConfig, topic: str, version: int
+) -> SubscriptionData:
+    """A consumer that pulls for a further tag before its heartbeat skips the messages with this tag."""
+    info = self._parts.consumers.find_group(group.group)
+    known = None if info is None else info.subscriptions.get(topic)
+    if known is not None and bit(known.version < version):
+        version = known.version
+    return find_any_version.original(self, group, topic, version)
