@@ -1,13 +1,15 @@
 """Queue locks: the members of a group that can hold, and that must hold, the lock of each queue of one broker.
 
-    certain hold   from the answer that granted a lock to its expiry after the request, or to a request to unlock
+    certain hold   from the answer that granted a lock to its expiry after the request, or to a request to unlock;
+                   none while an earlier request to unlock has no answer
     possible hold  from a request to lock to its expiry after the answer, or to the answer to a request to unlock
 
 A broker executes a request at an unknown time between request and answer. It forgets all locks when it restarts.
 Source: RocketMQ RebalanceLockManager (rebalanceLockMaxLiveTime, 60 s).
 """
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .evidence import Violation, record_tried
@@ -35,6 +37,9 @@ class QueueLocks:
     _possible_to_ns: dict[Queue, dict[str, int]] = field(default_factory=dict)
     _unanswered_to_ns: dict[Queue, dict[str, int]] = field(default_factory=dict)
     """As `_possible_to_ns`, for requests to lock without an answer. A later request to unlock may overtake them."""
+
+    _unlocks: Counter[tuple[str, Queue]] = field(default_factory=Counter)
+    """Client and queue -> requests to unlock without an answer, which a broker may still execute after a later lock."""
 
     def begin_life(self) -> None:
         """Forget all locks. The next broker process may still execute a request in flight."""
@@ -91,7 +96,8 @@ class QueueLocks:
                 yield _violation(summary, f"none before {hold.end_ns} ns", f"one at {answered_ns} ns")
         own = certain.get(client)
         begin_ns = answered_ns if own is None or own.end_ns < asked_ns else own.begin_ns
-        certain[client] = CertainHold(begin_ns, asked_ns + EXPIRY_NS)
+        if not self._unlocks[client, queue]:
+            certain[client] = CertainHold(begin_ns, asked_ns + EXPIRY_NS)
         self._possible_to_ns.setdefault(queue, {})[client] = answered_ns + EXPIRY_NS
 
     def _check_refused(
@@ -112,12 +118,30 @@ class QueueLocks:
             summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which no client can hold"
             yield _violation(summary, "granted", "refused")
 
+    def check_held(self, now_ns: int, holders: Mapping[Queue, str]) -> Iterator[Violation]:
+        """LOCK: yield each lock that a client must hold and that the broker has lost.
+
+        holders: the clients that have locks at the broker.
+        """
+        for queue, certain in self._certain.items():
+            for client, hold in certain.items():
+                if hold.begin_ns <= now_ns <= hold.end_ns:
+                    record_tried("LOCK")
+                    if holders.get(queue) != client:
+                        summary = f"{client} has lost the lock of {queue[0]}/{queue[1]} before its expiry"
+                        yield _violation(
+                            summary, f"held until {hold.end_ns} ns", f"{holders.get(queue)} at {now_ns} ns"
+                        )
+
     def record_unlock_request(self, client: str, queues: Collection[Queue]) -> None:
         for queue in queues:
+            self._unlocks[client, queue] += 1
             self._certain.get(queue, {}).pop(client, None)
 
     def record_unlock_answer(self, client: str, queues: Collection[Queue], now_ns: int) -> None:
         for queue in queues:
+            self._unlocks[client, queue] -= 1
+            assert self._unlocks[client, queue] >= 0, (client, queue)
             possible = self._possible_to_ns.get(queue, {})
             if client in possible:  # another client's request may have been refused before the unlock
                 possible[client] = now_ns

@@ -3,12 +3,13 @@
     successful copy   every table in memory and in its file is the master's at some time of the copy
     failed copy       every table in memory is unchanged, or the master's at some time of the copy
     restart           a slave finds the durable version of each file, or a later one of an unfinished write
+    source            every address from which a slave copies is that of a present or former master of its name
 
 The tables are topics, groups, consumer offsets and delay offsets. A version of topics or groups names their content.
 Source: RocketMQ SlaveSynchronize.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from ...store.formats.side_json import decode_side_json
@@ -111,6 +112,17 @@ def check_copy(who: str, found: Tables, window: CopyWindow, earlier: Tables | No
     yield from _check_offsets(who, found.offsets, window, earlier)
     if earlier is None or found.delays != earlier.delays:
         yield from _check_delays(who, found.delays, window)
+
+
+def check_followed(who: str, kind: str, address: str, masters: Collection[str]) -> Iterator[Violation]:
+    """REP: yield an address that a slave begins to follow and that belongs to no master.
+
+    kind: the copied data, tables or log. masters: the hosts of the present and former masters of the slave's name.
+    """
+    record_tried("REP")
+    if address.rpartition(":")[0] not in masters:
+        summary = f"{who} copies {kind} from a broker that never was its master"
+        yield Violation("REP", summary, "", -1, "address", ", ".join(sorted(masters)), address)
 
 
 def _is_between(own: VersionedEntries, first: VersionedEntries, last: VersionedEntries) -> bool:

@@ -263,6 +263,10 @@ class RebalanceLockManager:
                     locked.append(queue)
             return locked
 
+    def holders_of(self, group: str) -> Mapping[MessageQueue, str]:
+        """Return the client of each lock, also of expired ones. Takes no lock, so concurrent changes may be missing."""
+        return {queue: held.client_id for queue, held in self._groups.get(group, {}).items()}
+
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Unlock queues, except those that another client has locked."""
         with self._lock:

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import BROKER, FAIR, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
 _LIGHT_QUEUES_CHANCE = 0.15
 """For retries: the copy of a message that a consumer sends back enters its light queues only at its delivery."""
+_DELAYS: Mapping[str, Any] = {"delay": {"chance": (0.5,)}}
+"""Messages that a consumer sends back after they were delayed already."""
 _CLOCK_STEPS: Mapping[str, Any] = {
     "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
 }
@@ -47,7 +49,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}}),
+        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}})
+        .with_late_optional(0.3, delays=_DELAYS),
         stream="what-is-sent-back-is-given-again",
     ),
     # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
@@ -113,7 +116,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             producers=(1,),
             consumers=(0,),
             topics=(1,),
-            queues_per_topic=(1, 2),
+            queues_per_topic=(2, 2),
             messages_each=(2,),
             heals=(False,),
             broker={
@@ -218,7 +221,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(_FEW_SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(0.3, few_pending={"broker": {"pending_requests_max": (1, 2)}}),
+        .with_late_optional(0.3, few_pending={"broker": {"pending_requests_max": (1, 2)}})
+        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT),
     ),
     # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
     Scenario(

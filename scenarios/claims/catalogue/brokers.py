@@ -61,6 +61,8 @@ a slave has, no slave follows the master again.
 SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 SLAVES_CHANCE = 0.33
+PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
+"""Pulls for one queue that wait over one connection, as those of two groups in one process do."""
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),
@@ -146,7 +148,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 
 from ....store.formats.columns import NEVER_MS, PlainRecords
+from ....store.formats.host import encode_message_id
 from ....store.formats.messages import AppendMessageResult, Message
 from ....store.index.index_file import IndexFile
 from ....store.index.index_service import IndexService
@@ -12,6 +13,7 @@ from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
 from ....store.recovery.recovery import Recovery
+from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _CORE = (2, 8)
@@ -122,3 +124,12 @@ def append_then_set_queue_offset(
 
 
 append_plain = append_then_set_queue_offset.original
+
+
+# apache/rocketmq issue 2406 and apache/pulsar issue 1455.
+@bug("batch-has-one-id", AppendMessageResult, "message_id", found_by=("READ", "DUR"))
+@needs(SCENARIOS["consumer-order"].ranges, messages={"batch_chance": (0.3,)})
+def repeat_first_id(self: AppendMessageResult) -> str:
+    """The answer to a batch has the id of its first message for every message."""
+    bit(self.message_count > 1)
+    return ",".join(encode_message_id(self.store_host, self.wrote_offset) for _ in self.record_starts)

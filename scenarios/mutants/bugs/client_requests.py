@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from ....store.broker import clients
 from ....store.broker.clients import RebalanceLockManager
+from ....store.broker.parts import BrokerParts
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.group_admin import GroupAdminProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, RequestRefusedError, success_response
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import SubscriptionData
+from ....store.broker.topics import SubscriptionGroupConfig
 from ....store.filters.message_filter import MessageFilter, TagFilter
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
@@ -119,3 +121,41 @@ def delete_group_alone(self: GroupAdminProcessor, request: RemotingCommand, chan
     bit(request.ext_fields.get("removeOffset", "") == "true")
     kept = replace(request, ext_fields={**request.ext_fields, "removeOffset": "false"})
     return delete_group_alone.original(self, kept, channel)
+
+
+# alibaba/rocketmq issue 316, apache/rocketmq issue 1465: operators lower writeQueueNums first, then readQueueNums.
+@bug("read-only-queue-missing", BrokerParts, "has_queue", found_by=("STATUS", "LOCK"))
+@needs(_OPERATED, queues_per_topic=(2,))
+def has_written_queue(self: BrokerParts, topic: str, queue_id: int) -> bool:
+    """While an operator lets consumers drain a queue, they can neither commit an offset in it nor lock it."""
+    found = has_written_queue.original(self, topic, queue_id)
+    config = self.topics.get(topic)
+    return found and not bit(config is not None and queue_id >= config.write_queue_nums)
+
+
+# apache/rocketmq-client-go issues 491 and 1080.
+@bug("expired-lock-ends-others", RebalanceLockManager, "forget_expired", found_by=("LOCK",))
+@needs(SCENARIOS["group-members"].ranges)
+def forget_groups(self: RebalanceLockManager) -> None:
+    """When the lock of one queue expires, all members of the group lose their locks."""
+    with self._lock:
+        now_ns = self._clock.monotonic_ns()
+        for group, locks in list(self._groups.items()):
+            expired = [clients._is_expired(held, now_ns) for held in locks.values()]
+            if any(expired):
+                bit(not all(expired))
+                del self._groups[group]
+
+
+# apache/rocketmq issues 92, 370 and 588.
+@bug("newer-pull-gets-older-filter", PullMessageProcessor, "_registered_subscription", found_by=("STATUS",))
+@needs(_OPERATED)
+def find_any_version(
+    self: PullMessageProcessor, group: SubscriptionGroupConfig, topic: str, version: int
+) -> SubscriptionData:
+    """A consumer that pulls for a further tag before its heartbeat skips the messages with this tag."""
+    info = self._parts.consumers.find_group(group.group)
+    known = None if info is None else info.subscriptions.get(topic)
+    if known is not None and bit(known.version < version):
+        version = known.version
+    return find_any_version.original(self, group, topic, version)

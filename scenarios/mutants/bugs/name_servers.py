@@ -162,3 +162,16 @@ def register_newer(self: NameServer, broker: RegisteredBroker) -> RegisteredBrok
         if bit(is_listed and version <= known.version):
             return next((each for each in self._all_brokers() if (each.name, each.broker_id) == (broker.name, 0)), None)
     return register_newer.original(self, broker)
+
+
+# apache/rocketmq issue 4522.
+@bug("known-version-restores-no-topic", NameServer, "register", found_by=("QUIET",))
+@needs(_PERMISSIONS)
+def register_changed_topics(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
+    """A topic that an operator deletes at a name server returns only after its broker has changed some topic."""
+    with self._lock:
+        known = self._others.get((broker.name, broker.broker_id))
+    if known is not None and (known.address, known.version) == (broker.address, broker.version):
+        bit(dict(known.topics) != dict(broker.topics))
+        broker = replace(broker, topics=known.topics)
+    return register_changed_topics.original(self, broker)

@@ -1,6 +1,7 @@
 """Bugs of answers to pulls: offsets that go back or too far, pulls held for a wrong time, offsets that are unknown."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ....store.broker.long_polling import HeldPull, HeldPullTable, PullRequestHoldService
 from ....store.broker.processors import pull
@@ -181,3 +182,32 @@ def matches_whole_code(self: TagFilter, tags_code: int | None, unit: object = No
         return True
     bit(tags_code not in self.codes and tags_code & 0xFFFF_FFFF in self.codes)
     return tags_code in self.codes
+
+
+# RocketMQ's PullRequestHoldService keeps pulls by queue, without the group: NATS issue 3099 is the same mistake.
+@bug("newer-pull-replaces-held", HeldPullTable, "add", found_by=("LIVE",))
+@needs(SCENARIOS["requests-in-flight"].ranges, broker={"tailing_consumers": (1, 2), "pulls_in_flight": (2,)})
+def add_and_replace(self: HeldPullTable, pull: HeldPull) -> None:
+    """Of two groups in one process that wait for the same queue, only one gets an answer."""
+    older = [each for each in self.pulls_of_channel(pull.channel) if each.queue == pull.queue]
+    if bit(bool(older)):
+        self.remove_pulls(older)
+    add_and_replace.original(self, pull)
+
+
+# RocketMQ's PullMessageProcessor stores the offset after it has decided to hold the pull: alibaba/rocketmq issue 281.
+@bug("held-pull-commits-nothing", PullMessageProcessor, "__call__", found_by=("META", "REDEL"))
+@needs(_LIVELY, broker={"commits_with_pulls": (True,), "consumer_restart_chance": (1.0,)}, heals=(True,))
+def commit_if_answered(
+    self: PullMessageProcessor, request: RemotingCommand, channel: Channel
+) -> RemotingCommand | None:
+    """A consumer that has read its queue to the end and waits there gets the last messages again after a restart."""
+    fields = ExtFields(request.ext_fields)
+    sys_flag, offset = fields.int32("sysFlag"), fields.int64("commitOffset")
+    without = {**request.ext_fields, "sysFlag": str(sys_flag & ~pull.COMMIT_OFFSET_FLAG)}
+    answer = commit_if_answered.original(self, replace(request, ext_fields=without), channel)
+    if sys_flag & pull.COMMIT_OFFSET_FLAG and offset >= 0 and not self._parts.is_slave:
+        place = fields.text("consumerGroup"), fields.text("topic"), fields.int32("queueId")
+        if not bit(answer is None and self._parts.offsets.query_offset(*place) != offset):
+            self._parts.offsets.commit_offset(*place, offset)
+    return answer

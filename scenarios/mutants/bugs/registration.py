@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....store.broker import name_server
+from ....store.broker.broker import Broker
 from ....store.broker.clients import ClientChannelInfo
 from ....store.broker.name_server import NameServer, RegisteredBroker
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
@@ -139,3 +140,11 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
     self.file.store(self._encode_table(*self._state))
     bit()
     self._state = version, dict(table)
+
+
+# apache/rocketmq issue 7884.
+@bug("new-topic-registered-late", Broker, "_register_again", found_by=("META", "LIVE"))
+@needs(SCENARIOS["name-server-routes"].ranges, broker={"operators": (1,)})
+def register_at_intervals(self: Broker) -> None:
+    """Clients get no route to a new topic until the broker's next regular registration."""
+    bit(bool(self.registrations))

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
-from ....store.formats.messages import PutMessageStatus
+from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
+from ....store.log.put_wait import PutWait
 from ....store.replication.ha_service import HAConnection
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.clusters import EXACT_LAGS, FREEZES, LONG_WAITS, RECONNECTS
 from ..mutant import bit, bug, needs
 
@@ -220,3 +222,26 @@ def submit_without_lock(
         bit(self._status_of(request) is PutMessageStatus.PUT_OK)
         self._requests.append(request)
     return request
+
+
+# RocketMQ: alibaba/rocketmq issue 421.
+@bug("sync-ends-wait-for-slave", PutWait, "poll", found_by=("REP",))
+@needs(SCENARIOS["replica-prefix-of-master"].ranges, sync_flush=(True,), cluster={"sync_master": (True,)})
+def poll_one(self: PutWait, now_ns: int) -> PutMessageResult | None:
+    """A put that waits for a sync and for a slave is answered after the sync."""
+    if self._flush is None:
+        return poll_one.original(self, now_ns)
+    flushed = self._flush.poll(now_ns)
+    if flushed is None:
+        return None
+    bit(self._transfer is not None and self._transfer._status is not PutMessageStatus.PUT_OK)
+    return self._combined_result(flushed, PutMessageStatus.PUT_OK)
+
+
+@poll_one.also(PutWait, "wait")
+def _wait_one(self: PutWait) -> PutMessageResult:
+    if self._flush is None:
+        return _wait_one.original(self)
+    flushed = self._flush.wait()
+    bit(self._transfer is not None and self._transfer._status is not PutMessageStatus.PUT_OK)
+    return self._combined_result(flushed, PutMessageStatus.PUT_OK)

@@ -3,6 +3,7 @@
 from ....store.config import FlushDiskType
 from ....store.errors import DivergedError, MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
+from ....store.formats.scan import ScannedRecord
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.group_transfer import GroupTransfer, Replica
 from ....store.log.segment_queue import SegmentQueue
@@ -232,3 +233,33 @@ def update_address_only(self: HAClient, address: str) -> None:
     update_address_only.original(self, address)
     if bit(diverged is not None and self.diverged is None):
         self.diverged = diverged
+
+
+# RocketMQ: apache/rocketmq issue 3661.
+@bug("far-slave-gets-newest-segment", HAConnection, "_process_first_report", found_by=("REP",))
+@needs(SCENARIOS["replication-network-faults"].ranges)
+def begin_in_newest_segment(self: HAConnection, report: int) -> bool:
+    """A slave that lags by more than a segment gets the log from the begin of the newest segment, and cannot follow."""
+    end, first = self._readable_limit(), max(self._log.min_offset, 0)
+    begin = max(report, (end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
+    if not first <= report <= end or not bit(begin > report > 0):
+        return begin_in_newest_segment.original(self, report)
+    answer = begin_in_newest_segment.original(self, begin)
+    self._reported.set(report)
+    return answer
+
+
+# RocketMQ: apache/rocketmq issue 3388.
+@bug("reconnect-compares-first-record", ReplicaLog, "_append", found_by=("REP",))
+@needs(RECONNECTS)
+def append_unnoted(self: ReplicaLog, offset: int, records: bytes, last: ScannedRecord | None) -> None:
+    """A slave that connects again compares its log from the record on that was the last one when it started."""
+    known = self._last_record
+    append_unnoted.original(self, offset, records, last)
+    vars(self)["_newest"], self._last_record = self._last_record, known
+
+
+@append_unnoted.also(ReplicaLog, "start_stream")
+def _start_at_old_record(self: ReplicaLog, kept_offset: int) -> int:
+    bit(vars(self).get("_newest", self._last_record) != self._last_record)
+    return _start_at_old_record.original(self, kept_offset)

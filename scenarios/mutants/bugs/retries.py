@@ -10,7 +10,12 @@ from ....store.broker.topics import TopicConfig
 from ....store.formats.host import encode_message_id
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import Message
-from ....store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, decode_properties, rebuild_properties
+from ....store.formats.properties import (
+    PROPERTY_DELAY,
+    PROPERTY_INNER_MULTI_DISPATCH,
+    decode_properties,
+    rebuild_properties,
+)
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
@@ -212,3 +217,16 @@ def retry_without_light_queues(
     if not bit(properties.pop(PROPERTY_INNER_MULTI_DISPATCH, None) is not None):
         return made
     return replace(made, properties=rebuild_properties(properties))
+
+
+# RocketMQ: asyncConsumerSendMsgBack, and apache/rocketmq issue 4816.
+@bug("retry-keeps-delay", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(SCENARIOS["consumer-retry"].ranges, delay={"chance": (0.5,)})
+def retry_at_same_level(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+    """A message that was delayed before waits at the same delay level for each retry."""
+    message = retry_at_same_level.original(self, record, topic, level)
+    known = decode_properties(record.properties.encode(errors="surrogateescape").decode(errors="replace"))
+    if bit(level > 0 and known.get(PROPERTY_DELAY, str(level)) != str(level)):
+        kept = decode_properties(message.properties) | {PROPERTY_DELAY: known[PROPERTY_DELAY]}
+        message.properties = rebuild_properties(kept)
+    return message

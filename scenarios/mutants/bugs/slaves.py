@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.name_server import NameServer
-from ....store.broker.outer_api import SlaveSynchronize
+from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
+from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import ExtFields, RequestCode, ResponseCode
 from ....store.broker.router import Channel
 from ....store.broker.topics import SubscriptionGroupConfig
@@ -246,3 +247,19 @@ def replace_usual_offsets(self: ConsumerOffsetManager, raw: bytes, sender: str) 
     with self._lock:
         bit(light_offsets != self._light_offsets)
         self._offsets = offsets
+
+
+# RocketMQ: BrokerController.doRegisterBrokerAll, and a comment in apache/rocketmq issue 6153.
+@bug("slave-forgets-master", BrokerRegistration, "_register_broker", found_by=("REP",))
+@needs(_READS)
+def register_and_forget(self: BrokerRegistration, client: RemotingClient) -> None:
+    """A slave that registers with a name server without its master copies nothing until a name server names one."""
+    known, self._on_master = self._on_master, lambda address, ha_address: named.append((address, ha_address))
+    named: list[tuple[str, str]] = []
+    try:
+        register_and_forget.original(self, client)
+    finally:
+        self._on_master = known
+    if self._parts.is_slave:
+        bit(not named)
+        known(*(named[0] if named else ("", "")))

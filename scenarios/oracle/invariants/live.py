@@ -267,6 +267,19 @@ def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) 
         yield from check_time("a held pull is not answered", waited_ms, hold_ms + request_ms_max(plan), "hold time")
 
 
+def check_still_held(store: MessageStore, pulls: Iterable["HeldPull"], now_ns: int) -> Iterator[Violation]:
+    """Yield each pull that ended without an answer, although it has time left and its queue has no message for it.
+
+    pulls: the pulls of an open connection that a broker has held, and neither holds now nor has answered.
+    """
+    for pull in pulls:
+        record_tried("LIVE")
+        queue = store.queues.find(*pull.queue)
+        if now_ns < pull.due_ns and (queue is None or queue.max_offset <= pull.offset):
+            summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is neither held nor answered"
+            yield Violation("LIVE", summary, "", -1, "hold time", f"until {pull.due_ns} ns", f"ended by {now_ns} ns")
+
+
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
     """Yield a consumer's request that timed out after the last fault."""
     record_tried("LIVE")

@@ -122,6 +122,8 @@ class BrokerNode(Node):
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         self.identity = identity
         self.is_slave = identity.address.is_slave
+        self._masters: set[str] = set()
+        """The hosts of the present and former masters of the name. Name servers list a lost master for some time."""
         self.set_other_brokers(others)
         self._config = store_config_of(self._plan, identity, others)
         self._broker_config = broker_config_of(
@@ -130,6 +132,8 @@ class BrokerNode(Node):
 
     def set_other_brokers(self, others: Sequence[BrokerIdentity]) -> None:
         self._others = others
+        named = [each for each in others if each.address.broker == self.identity.address.broker]
+        self._masters |= {each.host for each in named if not each.address.is_slave}
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
             self._names.setdefault(address.broker, {})[address.broker_id] = address.address
@@ -199,6 +203,7 @@ class BrokerNode(Node):
             note_commits(broker.offsets, self.account.commits)
         if self.copies is not None and self.is_slave:
             self.copies.watch_copies(broker)
+            self.copies.watch_masters(broker, self._masters)
         try:
             with self._timed_step("a start"):
                 broker.start()
@@ -214,6 +219,8 @@ class BrokerNode(Node):
             *(paused_ns, own, self._find_tables),
         )
         routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
+        if self._plan.broker.group_members:
+            requests.watch_locks(broker, self.account.locks)
         check = self._start_access(world, broker, server)
         server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests, self._serves_since_ns = requests, self._kernel.now_ns
@@ -484,7 +491,7 @@ class BrokerNode(Node):
             self._judge.report(rep.check_prefix(self.name, store, self._history))
             self.store = store
             return
-        topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
+        topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
         if self._plan.broker.operators:
             by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}

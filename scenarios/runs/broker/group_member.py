@@ -63,7 +63,7 @@ class GroupMember(BrokerUser):
     def begin(self) -> None:
         self.owned = set()
         self._notices: list[MemberNotice] = []
-        self._is_away = False
+        self._is_away = self._is_silent = False
         self._change = self.world.tasks.signal(f"{self.name} rebalances")
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
@@ -124,8 +124,10 @@ class GroupMember(BrokerUser):
             for broker in self.run.accounts:
                 self.rebalanced(broker)
                 self._leave(broker)
+        else:
+            self._is_silent = True
         self.world.tasks.sleep(self.stream.choice(_AWAY_MS, "ms away"))
-        self._is_away = False
+        self._is_away = self._is_silent = False
 
     def _rebalance_repeatedly(self) -> None:
         while True:

@@ -41,7 +41,7 @@ _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operat
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
-_OFTEN = 6
+_OFTEN, _DRAINS = 6, 3
 _SENDS_AT_ONCE = 3
 _CREATED_BY_SEND: Settings = (1, 1, 6, False)
 """The settings of a topic that a broker creates for `send_to_missing_queue`."""
@@ -80,7 +80,7 @@ class OperatorClient(BrokerUser):
         creates_topics = run.plan.broker_settings.auto_create_topic_enable
         self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
         self._closed: set[tuple[str, str]] = set()
-        """(broker, topic) of each topic that may lack the permission to read or to write."""
+        """(broker, topic) of each topic that may lack a permission or a queue for producers."""
         self._group = OperatedGroup(self)
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
@@ -98,6 +98,8 @@ class OperatorClient(BrokerUser):
             lambda broker: self._group.use_retry_topic(self._draw_queue(broker)),
             lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
         ]
+        if run.plan.queues_per_topic > 1:
+            self._acts += [self._drain_queues] * _DRAINS
         if run.plan.broker.group_members:
             self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
         if run.plan.broker.operator_connections:
@@ -111,14 +113,14 @@ class OperatorClient(BrokerUser):
         while True:
             if self.insists and self._closed:
                 broker, topic = min(self._closed)
-                self._set_permission(broker, topic, _PERMS[0])
+                self._set_users_topic(broker, topic, _PERMS[0], self.plan.queues_per_topic)
                 continue
             self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
             if not self.insists:
                 self.stream.choice(self._acts, "request")(self.stream.choice(self._queues, "broker").broker)
 
     def unfinished_text(self) -> str:
-        return f"{len(self._closed)} topics without a permission" if self._closed else ""
+        return f"{len(self._closed)} topics not open to all" if self._closed else ""
 
     def _change(
         self, table: OperatorTable, broker: str, name: str, settings: Settings | None, command: RemotingCommand
@@ -139,13 +141,20 @@ class OperatorClient(BrokerUser):
 
     def _change_permission(self, broker: str) -> None:
         topic = self.stream.choice(self.run.topics, "topic")
-        self._set_permission(broker, topic, self.stream.choice(_PERMS, "perm"))
+        self._set_users_topic(broker, topic, self.stream.choice(_PERMS, "perm"), self.plan.queues_per_topic)
 
-    def _set_permission(self, broker: str, topic: str, perm: int) -> None:
+    def _drain_queues(self, broker: str) -> None:
+        """Take queues of a users' topic from the routes of producers. Consumers must still read all its queues."""
+        topic = self.stream.choice(self.run.topics, "topic to drain")
+        writes = self.stream.randint(1, self.plan.queues_per_topic - 1, "write queues")
+        self._set_users_topic(broker, topic, _PERMS[0], writes)
+        self._group.use_offsets(BrokerQueue(broker, topic, self.plan.queues_per_topic - 1))
+
+    def _set_users_topic(self, broker: str, topic: str, perm: int, writes: int) -> None:
         self._closed.add((broker, topic))
         queues = self.plan.queues_per_topic
-        reply = self._put_topic(broker, topic, queues, queues, perm, order=False)
-        if reply is not None and reply.is_success and perm == _PERMS[0]:
+        reply = self._put_topic(broker, topic, queues, writes, perm, order=False)
+        if reply is not None and reply.is_success and (perm, writes) == (_PERMS[0], queues):
             self._closed.discard((broker, topic))
         else:
             self.world.tasks.sleep(_PAUSES_MS[1])
@@ -370,12 +379,17 @@ class OperatorClient(BrokerUser):
         account.members.record_reset(reply.response.body, reply.asked_ns, reply.answered_ns)
         places = decode_queue_offsets(reply.response.body, "offsetTable").items()
         offsets = {place.queue_id: offset for place, offset in places}
-        ids, found = list(range(self.plan.queues_per_topic)), sorted(offsets)
-        if found != ids:
+        topics, found = account.tables.topics, sorted(offsets)
+        known = topics.certain(queue.topic, reply.asked_ns)
+        writes = self.plan.queues_per_topic if known is None or known[0] is None else int(str(known[0][1]))
+        ids = list(range(writes))
+        if found != ids and (known is not None or not topics.is_changed(queue.topic)):
             summary = f"a reset of offsets in {queue.topic} answers for other queues"
             self.run.report([Violation("META", summary, "", -1, "queues", str(ids), str(found))])
-        after, offset = self._offset_at(queue, time_ms), offsets[queue.queue_id]
-        if before is not None and before == after and offset > before:  # without isForce, a group only moves back
+        after, offset = self._offset_at(queue, time_ms), offsets.get(queue.queue_id)
+        if before is None or offset is None or before != after:
+            return
+        if offset > before:  # without isForce, a group only moves back
             summary = f"a reset of offsets in {queue} does not move the group back in time"
             self.run.report([Violation("META", summary, "", -1, "offset", f"<= {before}", str(offset))])
 

@@ -69,6 +69,9 @@ class OrderlyMember(GroupMember):
 
     def _keep_locks(self) -> None:
         while True:
+            if self._is_silent:  # its locks expire at the broker
+                self._relock.wait(_RETRY_MS)
+                continue
             for broker in self.run.accounts:
                 self._unlock([queue for queue in self._asked if queue.broker == broker and queue not in self.owned])
                 self._lock(broker)

@@ -17,7 +17,7 @@ from .routes import BrokerAddress
 ROUTE_OPERATORS_NET = 116
 """The last byte of the address of the route operator."""
 _PAUSES_MS = (1_000, 5_000, 11_000)
-_RESTORE_CHANCE, _DELETE_CHANCE = 0.4, 0.3
+_RESTORE_CHANCE, _DELETE_CHANCE = 0.4, 0.5
 _LOOKS = 3
 
 

@@ -40,7 +40,8 @@ class TailingConsumer(BrokerUser):
         self.machine.switch_on()
 
     def begin(self) -> None:
-        self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
+        for _ in range(self.plan.broker.pulls_in_flight):
+            self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
 
     def _pull_repeatedly(self) -> None:
         position: int | None = None

@@ -1,12 +1,14 @@
 """Watched copies: compares the tables of a slave with its master's at the end of each copy.
 
-A copy is one run of SlaveSynchronize. The comparison needs a master that runs from its begin to its end.
+A copy is one run of SlaveSynchronize. The comparison needs a master that runs from its begin to its end. The slave
+follows only brokers that are or were masters of its name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from ....sim.kernel import Kernel
@@ -17,7 +19,7 @@ from ...claims.machine import CONFIG
 from ...oracle.evidence import Violation
 from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.light_places import light_queue
-from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy
+from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy, check_followed
 
 
 @dataclass(slots=True)
@@ -107,6 +109,17 @@ class WatchedCopies:
                 self._judge(broker, window(), None)
 
         cast(Any, broker.synchronize).synchronize = checked_copy
+
+    def watch_masters(self, broker: Broker, masters: Collection[str]) -> None:
+        """Check each address that the slave follows from now on. masters: the hosts of all masters of its name."""
+        for follower, kind in ((broker.synchronize, "tables"), (broker.ha, "the log")):
+            if follower is not None:
+                checked = partial(self._follow, kind, follower.update_master_address, masters)
+                cast(Any, follower).update_master_address = checked
+
+    def _follow(self, kind: str, follow: Callable[[str], None], masters: Collection[str], address: str) -> None:
+        self._report(check_followed(self._name, kind, address, masters))
+        follow(address)
 
     @contextmanager
     def _window(self) -> Iterator[Callable[[], CopyWindow | None]]:

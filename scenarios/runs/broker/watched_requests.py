@@ -10,22 +10,27 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
-from ....store.broker.long_polling import PullRequestHoldService
+from ....store.broker.broker import Broker
+from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import MessageQueue
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
+from ...oracle.queue_locks import QueueLocks
 from .answers import put_status_of_response
 from .commands import waits_for_durability
+from .group_member import GROUP
 from .watched_routes import FindTables, OwnBroker, WatchedRoutes, registered_ms_max
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -50,6 +55,8 @@ class WatchedRequests:
     """Pending answer -> arrival of its request, in virtual time."""
     _pulls: dict[tuple[Channel, int], tuple[int, int]] = field(default_factory=dict, init=False)
     """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
+    _held: dict[tuple[Channel, int], HeldPull] = field(default_factory=dict, init=False)
+    """Connection and number of each pull that was held and is unanswered."""
     _of_host: Counter[str] = field(default_factory=Counter, init=False)
     """Host -> number of requests that pools with a limit per host process for it."""
 
@@ -64,6 +71,7 @@ class WatchedRequests:
 
         def answer_held(request: RemotingCommand, channel: Channel) -> None:
             self._pulls.pop((channel, request.opaque), None)
+            self._held.pop((channel, request.opaque), None)
             answer(request, channel)
 
         held.answer = answer_held
@@ -80,6 +88,18 @@ class WatchedRequests:
         return {
             code: route._replace(processor=partial(judged[code], route.processor)) for code, route in routes.items()
         }
+
+    def watch_locks(self, broker: Broker, locks: QueueLocks) -> None:
+        """Before each request for locks, check that the broker has lost no lock of the group of members."""
+        lock = broker.locks.try_lock
+
+        def watched(group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+            holders = {(each.topic, each.queue_id): client for each, client in broker.locks.holders_of(GROUP).items()}
+            if found := list(locks.check_held(self._kernel.now_ns, holders)):
+                self._report_in_task(found)
+            return lock(group, queues, client_id)
+
+        cast(Any, broker.locks).try_lock = watched
 
     def _process_request(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         with self._unexpected_reported(request):
@@ -116,6 +136,10 @@ class WatchedRequests:
                 of_client = held.held_pulls_of(channel)
                 own = [pull for pull in of_client if pull.request.opaque == request.opaque]
                 found = [violation for pull in own for violation in live.check_held_pull(self._store, pull)]
+                if own:  # the broker has not begun to answer all pulls because of a stop
+                    before = [pull for (of, _), pull in self._held.items() if of is channel and pull not in of_client]
+                    found += live.check_still_held(self._store, before, self._kernel.now_ns)
+                    self._held[key] = own[0]
                 found += live.check_held_count(self._plan, held.held_count, len(of_client))
             if found:
                 self._report_in_task(found)

@@ -82,3 +82,26 @@ def test_an_answer_with_a_queue_that_nobody_asked_for_is_a_violation() -> None:
     locks = QueueLocks()
     found = list(locks.check_answer("a", [QUEUE], [QUEUE, ("T1", 0)], (0, 1), []))
     assert [each.field for each in found] == ["lock"]
+
+
+def test_a_broker_has_every_lock_until_its_expiry_or_a_request_to_unlock() -> None:
+    locks = QueueLocks()
+    assert answer(locks, "a", 0, granted=True) == []
+    for holders in ({}, {QUEUE: "b"}):
+        (found,) = locks.check_held(30 * SECOND_NS, holders)
+        assert (found.invariant, found.summary) == ("LOCK", "a has lost the lock of T0/0 before its expiry")
+    assert list(locks.check_held(30 * SECOND_NS, {QUEUE: "a"})) == []
+    assert list(locks.check_held(EXPIRY_NS + 1, {})) == []
+    locks.record_unlock_request("a", [QUEUE])
+    assert list(locks.check_held(30 * SECOND_NS, {})) == []
+
+
+def test_a_request_to_unlock_without_an_answer_may_end_a_later_lock() -> None:
+    locks = QueueLocks()
+    assert answer(locks, "a", 0, granted=True) == []
+    locks.record_unlock_request("a", [QUEUE])
+    assert answer(locks, "a", 10, granted=True) == []
+    assert list(locks.check_held(30 * SECOND_NS, {})) == []
+    locks.record_unlock_answer("a", [QUEUE], 31 * SECOND_NS)
+    assert answer(locks, "a", 40, granted=True) == []
+    assert len(list(locks.check_held(50 * SECOND_NS, {}))) == 1

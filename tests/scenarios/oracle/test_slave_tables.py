@@ -2,7 +2,14 @@
 
 import pytest
 
-from tornlog.scenarios.oracle.slave_tables import CopyWindow, SlaveFiles, Tables, VersionedEntries, check_copy
+from tornlog.scenarios.oracle.slave_tables import (
+    CopyWindow,
+    SlaveFiles,
+    Tables,
+    VersionedEntries,
+    check_copy,
+    check_followed,
+)
 from tornlog.store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from tornlog.store.delivery.schedule import encoded_offsets
 from tornlog.store.formats.side_json import encode_side_json
@@ -93,3 +100,10 @@ def test_the_file_of_a_slave_with_light_queues_has_their_groups() -> None:
     files.offsets.durable = encode_side_json(members | {"lmqOffsetTable": {}})
     summaries = [each.summary for each in files.check_written("slave", found, window)]
     assert any("the progress of T0@%LMQ%me/0" in each for each in summaries)
+
+
+@pytest.mark.parametrize(
+    ("address", "count"), [("10.0.0.1:10911", 0), ("10.0.0.3:10912", 0), ("10.0.0.2:1", 1), ("", 1)]
+)
+def test_a_slave_follows_only_masters_of_its_name(address: str, count: int) -> None:
+    assert len(list(check_followed("slave", "tables", address, {"10.0.0.1", "10.0.0.3"}))) == count

@@ -100,10 +100,14 @@ def test_the_time_limit_of_a_put_grows_with_each_new_segment(plan: Plan, evidenc
 # -- held pulls ------------------------------------------------------------------------------------
 
 
+def held_pull(queue_offset: int, tags: str = "*", topic: str = "T0", due_ns: int = 0) -> HeldPull:
+    command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
+    return HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns)
+
+
 def held_pull_violations(store: MessageStore, queue_offset: int, tags: str = "*", topic: str = "T0") -> list[str]:
     """Return the violations for a held pull from an offset on."""
-    command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
-    pull = HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns=0)
+    pull = held_pull(queue_offset, tags, topic)
     return [violation.found for violation in live.check_held_pull(store, pull)]
 
 
@@ -139,6 +143,13 @@ def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(extended:
 def test_a_slave_may_hold_a_pull_although_a_message_is_available(store: MessageStore) -> None:
     store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
     assert held_pull_violations(store, 0) == []
+
+
+@with_settings(indexed=True)
+def test_a_pull_stays_held_until_its_time_or_a_message(store: MessageStore) -> None:
+    for queue_offset, topic, due_ns, count in ((3, "T0", 9, 1), (0, "T1", 9, 1), (3, "T0", 5, 0), (2, "T0", 9, 0)):
+        pulls = [held_pull(queue_offset, topic=topic, due_ns=due_ns)]
+        assert len(list(live.check_still_held(store, pulls, now_ns=5))) == count
 
 
 # -- puts waiting at a stop ------------------------------------------------------------------------

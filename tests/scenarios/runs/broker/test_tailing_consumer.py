@@ -106,6 +106,14 @@ def test_a_tailing_consumer_starts_at_the_end_and_continues_after_its_messages(p
     assert not asked.reported
 
 
+def test_a_tailing_consumer_can_have_several_pulls_in_flight(plan: Plan) -> None:
+    asked = Asked(plan.replace(broker={"pulls_in_flight": 2}))
+    asked.run(4)
+
+    assert asked.pulls[:3] == ["7", "7", "8"]
+    assert not asked.reported
+
+
 def test_a_tailing_consumer_restarts_at_the_end_if_its_offset_is_missing(plan: Plan) -> None:
     asked = Asked(plan, pulled=ResponseCode.PULL_OFFSET_MOVED)
     asked.run(400)
