@@ -20,7 +20,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, clean, consumers, files, idx, live, pos, scan, side_files, status, units
+from .invariants import CHECKERS, clean, consumers, delivery, files, idx, live, pos, scan, side_files, status, units
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .misfiled import note_misfiled
@@ -173,6 +173,12 @@ class Judge:
     def _judge_positions(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
         with self._kernel.without_scheduling_points():  # retention may run at the same time
             found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
+        self.report(found)
+
+    def judge_delivery_progress(self, store: MessageStore, disk: Disk, content: bytes) -> None:
+        """Check the progress of delayed delivery before the store writes it."""
+        with self._kernel.without_scheduling_points():
+            found = list(delivery.check_written_progress(store, disk, self._ledger, content, self.readings))
         self.report(found)
 
     def judge_recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:

@@ -251,7 +251,7 @@ class Run(Execution):
         self._judge.report(check(disk, self._config, is_limited=is_limited, full=self._full_directory))
 
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        self._progress.attach(store)
+        self._progress.attach(store, partial(self._judge.judge_delivery_progress, store, disk))
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _judge_recovery(self, store: MessageStore, disk: Disk) -> None:
