@@ -14,7 +14,7 @@ from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation
 from ..oracle.invariants import iso
 from . import operators, options
-from .consuming import Consumer
+from .consuming import Consumer, Newcomer
 from .drawing import Drawing, topic_of_users
 from .producer import Producer
 from .skew import Skew, draw_skew
@@ -78,6 +78,10 @@ class Traffic(options.StoreUser):
             spawn(f"producer-{number}", self._producer_task(number, messages_each)) for number in range(plan.producers)
         ]
         users += [spawn(f"consumer-{number}", self._consumer_task(number)) for number in range(plan.consumers)]
+        for number in range(plan.consuming.newcomers):
+            newcomer = Newcomer(*self.shared_fields)
+            self._sender.on_new_queue.append(newcomer.note_queue)
+            users.append(spawn(f"newcomer-{number}", partial(newcomer.ask_repeatedly, lambda: self._producing > 0)))
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))

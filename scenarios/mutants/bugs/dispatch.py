@@ -94,15 +94,14 @@ def run_unguarded(self: Service) -> None:
 @bug("queue-made-twice", ConsumeQueueTable, "find_or_create", found_by=("STATUS", "READ", "CQ-COMPLETE", "LIVE"))
 @needs(
     SCENARIOS["tag-filter-exact"].ranges,
-    consumers=(4,),
-    topics=(2,),
+    producers=(3,),
+    consumers=(1,),
+    consuming={"newcomers": (3,)},
+    topics=(4,),
     queues_per_topic=(4,),
-    sync_flush=(False,),
-    pauses={"chance": (0.0,)},
-    starved_steps_max=(50, 200),
 )
 def make_without_second_look(self: ConsumeQueueTable, topic: str, queue_id: int) -> ConsumeQueue:
-    """If dispatch and a consumer both create a queue, the second one replaces the first with its entries."""
+    """If dispatch and a client both create a queue, the second one replaces the first with its entries."""
     queue = self._queues.get((topic, queue_id))
     if queue is None:
         with self._lock:
