@@ -88,11 +88,12 @@ class Traffic(options.StoreUser):
         if plan.starts.second and self._sender.stop is None:  # after a stop a second start is allowed
             users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
-            retention = operators.retention_operator(store, self._stream("retention"))
+            ages = not (plan.retention.hours_off and self.life)  # after days off, earlier segments are old
+            retention = operators.retention_operator(store, self._stream("retention"), ages=ages)
             users.append(spawn("retention operator", retention))
         if plan.retention.deletes_segments and plan.retention.deletes_queues and self._sender.stop is None:
             removing = operators.removing_operator(
-                store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
+                store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0, ages=ages
             )
             users.append(spawn("removing operator", removing))
             users.append(spawn("returning producer", self._removal_producer_task()))
