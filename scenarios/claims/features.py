@@ -132,6 +132,8 @@ class ConsumingPlan:
 
     filtered: bool = knob_field(False, plain=False)
     commits_offsets: bool = knob_field(False, plain=False, in_sessions=False)
+    newcomers: int = knob_field(0, plain=0, weight=1, in_sessions=False)
+    """Number of clients that ask for the end of each new queue while dispatch creates the queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, clean, consumers, files, idx, live, pos, scan, side_files, status, units
+from .invariants import CHECKERS, clean, consumers, delivery, files, idx, live, pos, scan, side_files, status, units
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .misfiled import note_misfiled
@@ -175,6 +175,12 @@ class Judge:
             found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
+    def judge_delivery_progress(self, store: MessageStore, disk: Disk, content: bytes) -> None:
+        """Check the progress of delayed delivery before the store writes it."""
+        with self._kernel.without_scheduling_points():
+            found = list(delivery.check_written_progress(store, disk, self._ledger, content, self.readings))
+        self.report(found)
+
     def judge_recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Check a recovery without a change of the ledger."""
         found = read_store(store, known=self.readings)
@@ -206,14 +212,18 @@ class Judge:
             if found.damage is not None:
                 return
             self.report(consumers.check_queue_reads(self._ledger, found))
-            if removes:  # a restart would find records that now have no queue entry
-                self.report(self._records_without_entries(found, dispatched))
+            self.report(self._check_running_queues(found, dispatched))
 
-    def _records_without_entries(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
-        """Return dispatched records without a queue entry, except expiring ones."""
-        begin = self._ledger.expired_to
+    def _check_running_queues(self, found: RecoveredStore, dispatched: int) -> Iterator[Violation]:
+        """Yield dispatched records that the queues of a running store lack, except expiring ones.
+
+        The next start would find these records, because a load rebuilds the queues from the log.
+        """
+        found.min_offset = begin = max(self._ledger.expired_to, found.min_offset)
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
-        return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
+        evidence = Evidence(self._ledger, found)
+        yield from CHECKERS["CQ-COMPLETE"](evidence)
+        yield from clean.check_queue_starts(evidence)
 
     def leftover_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that still exist, and for queues that begin with removed messages.

@@ -54,10 +54,16 @@ class GroupProgress:
         self._ledger.commits.note_crash(limit_ms if is_known else None, died_ns or 0)
         self._ledger.commits.end_life()
 
-    def attach(self, store: MessageStore) -> None:
+    def attach(self, store: MessageStore, judge_delivery: Callable[[bytes], None]) -> None:
+        """judge_delivery is called with the progress of delayed delivery before it is written."""
         files = store.world.files
+
+        def begin_delivery(content: bytes) -> None:
+            judge_delivery(content)
+            self._on_begin(content)
+
         if self._plan.delay.chance:
-            store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
+            store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, begin_delivery)
         self.manager = None
         if self._plan.consuming.commits_offsets or self._plan.transactions.chance:
             self.manager = ConsumerOffsetManager(
@@ -69,7 +75,7 @@ class GroupProgress:
             self.manager.on_failure = store.flags.service_failed
             self.manager.file = WatchedSideFile(files, self._ledger.group_progress, self._on_begin)
 
-    def _on_begin(self) -> None:
+    def _on_begin(self, _: bytes) -> None:
         on_persist, self._on_persist = self._on_persist, None
         if on_persist is not None:
             on_persist()

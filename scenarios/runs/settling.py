@@ -13,7 +13,7 @@ from ...sim.errors import MachineDied
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
-from ...store.retention.cleaning import MANUAL_PASSES
+from ...store.retention.cleaning import MANUAL_PASSES, SEGMENTS_PER_PASS
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.invariants import clean, live, quiescence
@@ -154,6 +154,8 @@ class Settling:
         Segments that depend on a failed sync do not expire. A request to delete is valid for some passes. If no pass
         had an effect, for example while queues were not durable, the request is repeated once.
         """
+        if self.plan.retention.hours_off:
+            self._await_passes(store)
         asks_again = True
         must_recover_without_restart = allowances.must_recover_without_restart(
             self.plan, disk
@@ -176,6 +178,15 @@ class Settling:
                 break
             store.world.tasks.sleep(_CLEAN_LOOK_MS)
         self.judge.judge_answers_about_removed(store)
+
+    def _await_passes(self, store: MessageStore) -> None:
+        """Request deletion, and wait for two passes: the first one may only make the queues durable.
+
+        A segment that was put to after days off is then no longer the last one, so a pass may remove it too early.
+        """
+        store.execute_delete_files_manually()
+        pauses_ms = SEGMENTS_PER_PASS * store.config.delete_commit_log_files_interval_ms
+        store.world.tasks.sleep(store.config.clean_resource_interval_ms + 2 * pauses_ms)
 
     def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:
         log_min_offset = store.log.min_offset

@@ -75,8 +75,8 @@ class Run(Execution):
     # -- lives -------------------------------------------------------------------------------------
 
     def _run_life_number(self, number: int, life: Life) -> None:
-        if number and self._plan.retention.hours_off:
-            self._kernel.advance_clock(self._plan.retention.hours_off * 3_600 * 1_000_000_000)
+        if number:
+            self._stay_off()
         disk = self.lasting.find_disk(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         disk.lift_directory_limits()
@@ -86,6 +86,10 @@ class Run(Execution):
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end_life(disk, life, crashed=crashed)
 
+    def _stay_off(self) -> None:
+        if self._plan.retention.hours_off:
+            self._kernel.advance_clock(self._plan.retention.hours_off * 3_600 * 1_000_000_000)
+
     def _finish_run(self) -> None:
         """Recover twice. In a liveness run also use the store and stop it cleanly."""
         self._number = len(self._lives)
@@ -93,6 +97,7 @@ class Run(Execution):
         if not self._plan.heals:
             self._check_second_recovery(recovered, self._recover_and_judge("again"))
             return
+        self._stay_off()
         disk = self.lasting.find_disk("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
         self._end_life(disk, HEAL, crashed=False)
@@ -251,7 +256,7 @@ class Run(Execution):
         self._judge.report(check(disk, self._config, is_limited=is_limited, full=self._full_directory))
 
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        self._progress.attach(store)
+        self._progress.attach(store, partial(self._judge.judge_delivery_progress, store, disk))
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _judge_recovery(self, store: MessageStore, disk: Disk) -> None:

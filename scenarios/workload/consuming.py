@@ -1,11 +1,13 @@
 """Store consumer: reads one queue from its group's offset on, and checks each answer."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.services.consumer_offsets import ConsumerOffsetManager
+from ...store.world import Signal
 from ..oracle import allowances
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Pull
@@ -23,6 +25,7 @@ Only ASCII white space is trimmed from the last subscription, so it matches two 
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
+_LOOK_MS = 50
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
@@ -145,3 +148,27 @@ class Consumer(options.StoreUser):
         queue, life = (pull.topic, pull.queue_id), self.ledger.life
         given = self._received.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]
+
+
+@dataclass(slots=True, eq=False)
+class Newcomer(options.StoreUser):
+    """A client that begins at the end of each queue, and learns of a queue by its first put.
+
+    The store then creates the queue for the client and for dispatch at the same time.
+    """
+
+    _queues: deque[tuple[str, int]] = field(default_factory=deque, init=False)
+    _due: Signal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._due = self.store.world.tasks.signal("new queue")
+
+    def note_queue(self, queue: tuple[str, int]) -> None:
+        self._queues.append(queue)
+        self._due.notify()
+
+    def ask_repeatedly(self, continues: Callable[[], bool]) -> None:
+        while continues():
+            while self._queues:
+                self.store.get_max_offset_in_queue(*self._queues.popleft())
+            self._due.wait(_LOOK_MS)

@@ -35,11 +35,16 @@ _RESUME_CHANCE = 0.5
 
 
 def retention_operator(
-    store: MessageStore, stream: Stream, stopped_within: Callable[[int | None], bool] | None = None
+    store: MessageStore,
+    stream: Stream,
+    stopped_within: Callable[[int | None], bool] | None = None,
+    *,
+    ages: bool = True,
 ) -> Callable[[], None]:
     """Return a task that, a few times, makes the oldest segments expire and requests their deletion.
 
-    stopped_within: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
+    ages: whether segments are made older; otherwise only old segments expire. stopped_within: sleeps for the given ms
+    unless the task is stopped, and returns whether it was stopped.
     """
 
     def operate() -> None:
@@ -49,7 +54,9 @@ def retention_operator(
                 store.world.tasks.sleep(pause_ms)
             elif stopped_within(pause_ms):
                 return
-            _make_oldest_expire(store, stream.randbelow(4, "thirds of the log that expire"))
+            thirds = stream.randbelow(4, "thirds of the log that expire")
+            if ages:
+                _make_oldest_expire(store, thirds)
             store.execute_delete_files_manually()
 
     return operate
@@ -68,9 +75,15 @@ def _make_oldest_expire(store: MessageStore, thirds: int) -> None:
 
 
 def removing_operator(
-    store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, continues: Callable[[], bool]
+    store: MessageStore,
+    stream: Stream,
+    disk: Disk,
+    ledger: Ledger,
+    continues: Callable[[], bool],
+    *,
+    ages: bool = True,
 ) -> Callable[[], None]:
-    """Return a task that removes empty queues repeatedly while producers put.
+    """Return a task that removes empty queues repeatedly while producers put. ages: see `retention_operator`.
 
     Before each removal the segments of the queues expire. Consumers of a removed queue restart when the removal begins,
     and again after it.
@@ -83,7 +96,8 @@ def removing_operator(
             if not continues():
                 return
             if stream.chance(0.7, "all but the newest expires"):
-                _make_oldest_expire(store, 3)
+                if ages:
+                    _make_oldest_expire(store, 3)
                 store.execute_delete_files_manually()
                 store.world.tasks.sleep(stream.randint(1, _PASS_MS, "pause ms of a pass"))
             before, known = ledger.queue_ends.copy(), store.queues.all_queues()

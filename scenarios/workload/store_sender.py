@@ -1,7 +1,7 @@
 """Store sender: puts drafts into a store in the same process, and checks each answer at once."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...sim.choices import Stream
 from ...store.formats.messages import MessageBatch, PutMessageResult, PutMessageStatus
@@ -43,6 +43,8 @@ class StoreSender(options.StoreUser):
     room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
     on_answer: OnAnswer | None = None
+    on_new_queue: list[Callable[[tuple[str, int]], None]] = field(default_factory=list, init=False)
+    """Called when the first put of a queue was answered, unless the message waits in another queue."""
     stop: PutCountdown | None = None
     """The stop during traffic, None if there is none."""
 
@@ -110,6 +112,9 @@ class StoreSender(options.StoreUser):
                 if put.light_names:
                     put.wrote_bytes = append.wrote_bytes
         first, place = puts[0], (plan, self.store, self.disk)
+        if append is not None and append.queue_offset == 0 and first.waiting_place is None:
+            for note in self.on_new_queue:
+                note(first.place)
         with self.disk.kernel.without_scheduling_points():
             expired_to, stopping = self.ledger.expired_to, self.is_stopping
             untrue = status.check_put_status(

@@ -14,7 +14,7 @@ from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation
 from ..oracle.invariants import iso
 from . import operators, options
-from .consuming import Consumer
+from .consuming import Consumer, Newcomer
 from .drawing import Drawing, topic_of_users
 from .producer import Producer
 from .skew import Skew, draw_skew
@@ -78,17 +78,22 @@ class Traffic(options.StoreUser):
             spawn(f"producer-{number}", self._producer_task(number, messages_each)) for number in range(plan.producers)
         ]
         users += [spawn(f"consumer-{number}", self._consumer_task(number)) for number in range(plan.consumers)]
+        for number in range(plan.consuming.newcomers):
+            newcomer = Newcomer(*self.shared_fields)
+            self._sender.on_new_queue.append(newcomer.note_queue)
+            users.append(spawn(f"newcomer-{number}", partial(newcomer.ask_repeatedly, lambda: self._producing > 0)))
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
         if plan.starts.second and self._sender.stop is None:  # after a stop a second start is allowed
             users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
-            retention = operators.retention_operator(store, self._stream("retention"))
+            ages = not (plan.retention.hours_off and self.life)  # after days off, earlier segments are old
+            retention = operators.retention_operator(store, self._stream("retention"), ages=ages)
             users.append(spawn("retention operator", retention))
         if plan.retention.deletes_segments and plan.retention.deletes_queues and self._sender.stop is None:
             removing = operators.removing_operator(
-                store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
+                store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0, ages=ages
             )
             users.append(spawn("removing operator", removing))
             users.append(spawn("returning producer", self._removal_producer_task()))

@@ -54,8 +54,9 @@ class FairQueue(Generic[_Owner, _Item]):
     def drop_first(self, owner: _Owner) -> None:
         """Raises KeyError if the owner has no item."""
         items = self._of[owner]
-        items.popleft()
-        if not items:
+        if len(items) > 1:
+            items.popleft()
+        else:
             del self._of[owner]
         self._count -= 1
         assert self._count >= len(self._of), (self._count, len(self._of))

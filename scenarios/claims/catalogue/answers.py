@@ -16,14 +16,12 @@ _LATE_COMMITS: Mapping[str, Any] = {
 """Both buffers of the pool have uncommitted data when the store stops."""
 NEW_QUEUES: Mapping[str, Any] = {
     "producers": (3,),
-    "consumers": (4,),
-    "topics": (2,),
+    "consumers": (1,),
+    "consuming": {"newcomers": (3,)},
+    "topics": (4,),
     "queues_per_topic": (4,),
-    "sync_flush": (False,),
-    "pauses": {"chance": (0.0,)},
-    "starved_steps_max": (50, 200),
 }
-"""Consumers ask for queues that dispatch creates at the same time."""
+"""Clients ask for queues that dispatch creates at the same time."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -139,7 +137,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consuming={"filtered": (True,)},
         messages={"equal_sizes": (False,)},
         endings=("crash at rest", "stop", "crash in traffic"),
-    ).with_late_optional(0.3, new_queues=NEW_QUEUES),
+    ).with_late_optional(0.4, new_queues=NEW_QUEUES),
     # Consumers read each message as soon as the store allows.
     Scenario.define(
         "consumed-message-durable",

@@ -6,6 +6,7 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.dispatch import DispatchService
 from ....store.service import Service
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.answers import NEW_QUEUES
 from ..mutant import bit, bug, needs
 
@@ -92,9 +93,9 @@ def run_unguarded(self: Service) -> None:
 
 # alibaba/rocketmq issue 419.
 @bug("queue-made-twice", ConsumeQueueTable, "find_or_create", found_by=("STATUS", "READ", "CQ-COMPLETE", "LIVE"))
-@needs(**NEW_QUEUES)
+@needs(SCENARIOS["tag-filter-exact"].ranges, **NEW_QUEUES)
 def make_without_second_look(self: ConsumeQueueTable, topic: str, queue_id: int) -> ConsumeQueue:
-    """If dispatch and a consumer both create a queue, the second one replaces the first with its entries."""
+    """If dispatch and a client both create a queue, the second one replaces the first with its entries."""
     queue = self._queues.get((topic, queue_id))
     if queue is None:
         with self._lock:

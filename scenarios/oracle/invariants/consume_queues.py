@@ -39,7 +39,8 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
             continue
         entry = _entry_at(queues.get((topic, queue_id)), index)
-        is_there = entry is not None and entry[0] == physical_offset
+        # A blank entry has log offset 0, like the first record.
+        is_there = entry is not None and entry[0] == physical_offset and entry[1] not in _EMPTY_BYTES
         if not is_there and physical_offset not in unreadable and not _may_be_torn(evidence, found, entry):
             yield _missing_entry_violation(evidence, found, (topic, queue_id), index, entry)
         if _LIGHT in properties:

@@ -1,19 +1,24 @@
 """Delivery: checks delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
 
-After each recovery, copies of delayed messages are compared with the original records. Each consumer measures the delay
-of a message with its own clock. At each start and in each answer, a group's offset is compared with its commits.
+After each recovery, copies of delayed messages are compared with the original records. Before each write of the
+progress of delivery, all copies before this progress must be durable. Each consumer measures the delay of a message
+with its own clock. At each start and in each answer, a group's offset is compared with its commits.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from ....faults.disk.disk import Disk
 from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, record_tried
 from ..group_commits import Group, GroupCommits
 from ..ledger import Ledger
 from ..put_entry import PutEntry
+from ..reader import Known, UnreadableError, read_records
 from ..recovered import FoundRecord
 from ..returned import RETURNED
+from .side_files import level_progress
 
 _OTHER_PUT_MS = 40
 """The time limit for another put that may need a segment: a few syncs of the slowest disk."""
@@ -109,6 +114,36 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
         if name not in again:
             summary = f"{name} was sent back, and is not delivered again"
             yield Violation("SCHED", summary, field="delivery", expected=" or ".join(RETURNED), found="waiting")
+
+
+def check_written_progress(
+    store: MessageStore, disk: Disk, ledger: Ledger, written: bytes, known: Known
+) -> Iterator[Violation]:
+    """SCHED: yield each message before the progress in `written` with a copy that is not durable.
+
+    Call this before the file is written. After a power cut, the file could have the progress, and the log no copy.
+    Copies in a buffer of the process are not checked. known: see `read_records`.
+    """
+    progress = level_progress(written)
+    for segment in store.log.segments:
+        path, base, end = segment.file.path, segment.base_offset, segment.wrote.get()
+        content = disk.content(path)
+        if not content or disk.is_durable(path, 0, end):
+            continue  # without content, retention has just removed the segment
+        try:
+            for record, _ in read_records(content, end, file=path, base_offset=base, known=known):
+                put = ledger.put_copied_by(record)
+                if put is None or put.queue_offset is None or put.place[0] != SCHEDULE_TOPIC:
+                    continue
+                record_tried("SCHED")
+                level, at = put.place[1] + 1, record.physical_offset - base
+                covered = put.queue_offset < progress.get(level, 0)
+                if covered and not disk.is_durable(path, at, at + record.size_bytes):
+                    summary = f"progress passes {put.name} before its copy is durable"
+                    expected, found = f"<= {put.queue_offset}", str(progress[level])
+                    yield Violation("SCHED", summary, path, at, f"progress of level {level}", expected, found)
+        except UnreadableError:
+            continue  # `check_log_prefix` reports the error
 
 
 def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:

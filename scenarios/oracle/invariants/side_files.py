@@ -32,8 +32,8 @@ _TIME_NAMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 class WatchedSideFile(SideFile):
     """A side file that records its versions in the ledger."""
 
-    def __init__(self, files: Files, versions: Versions, on_begin: Callable[[], None]) -> None:
-        """on_begin is called before a new version is written."""
+    def __init__(self, files: Files, versions: Versions, on_begin: Callable[[bytes], object]) -> None:
+        """on_begin is called with each new version before it is written."""
         super().__init__(files, versions.path)
         self._versions = versions
         self._on_begin = on_begin
@@ -55,7 +55,7 @@ class WatchedSideFile(SideFile):
     def store(self, content: bytes) -> bool:
         versions = self._versions
         if content != versions.durable:
-            self._on_begin()
+            self._on_begin(content)
         before = None if versions.unfinished or self._is_without_backup else versions.durable
         versions.unfinished.append(content)
         written = super().store(content)
@@ -128,12 +128,17 @@ def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violatio
     if store.config.broker_role is BrokerRole.SLAVE:
         return
     for each in (path, f"{path}.bak"):
-        for level, offset in _LEVEL_PROGRESS.findall(disk.content(each)):
+        for level, offset in level_progress(disk.content(each)).items():
             record_tried("META")
-            end = store.commit_log.topic_queue_table.get((SCHEDULE_TOPIC, int(level) - 1), 0)
-            if int(offset) > end:
-                summary = f"after a start, the file has progress of delay level {int(level)} beyond its queue"
-                yield Violation("META", summary, each, 0, "progress", f"<= {end}", str(int(offset)))
+            end = store.commit_log.topic_queue_table.get((SCHEDULE_TOPIC, level - 1), 0)
+            if offset > end:
+                summary = f"after a start, the file has progress of delay level {level} beyond its queue"
+                yield Violation("META", summary, each, 0, "progress", f"<= {end}", str(offset))
+
+
+def level_progress(content: bytes) -> dict[int, int]:
+    """Return the queue offset of each delay level in the text of delayOffset.json."""
+    return {int(level): int(offset) for level, offset in _LEVEL_PROGRESS.findall(content)}
 
 
 def check_clamped_offsets(

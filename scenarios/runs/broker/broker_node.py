@@ -468,7 +468,8 @@ class BrokerNode(Node):
             self.copies.watch_files(broker)
         if not self.is_slave:
             self.account.tables.begin_process()
-            broker.own_store.schedule.file = WatchedSideFile(world.files, progress, lambda: None)
+            judge = partial(self._judge.judge_delivery_progress, broker.own_store, disk)
+            broker.own_store.schedule.file = WatchedSideFile(world.files, progress, judge)
 
         def load() -> tuple[MessageStore, RecoveryReport | None]:
             broker.load()

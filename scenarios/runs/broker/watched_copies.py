@@ -14,6 +14,7 @@ from typing import Any, cast
 from ....sim.kernel import Kernel
 from ....store.broker.broker import Broker
 from ....store.errors import StoreError
+from ....store.service import do_nothing
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.machine import CONFIG
 from ...oracle.evidence import Violation
@@ -89,7 +90,7 @@ class WatchedCopies:
     def watch_files(self, broker: Broker) -> None:
         """Record the versions of the slave's files. Call this before the load."""
         files = broker.world.files
-        topics, groups, offsets, delays = (WatchedSideFile(files, each, lambda: None) for each in self.files.all)
+        topics, groups, offsets, delays = (WatchedSideFile(files, each, do_nothing) for each in self.files.all)
         broker.topics.file, broker.groups.file, broker.offsets.file = topics, groups, offsets
         broker.own_store.schedule.file = delays
 

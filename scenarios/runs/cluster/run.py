@@ -306,7 +306,7 @@ class ClusterRun(NetworkRun):
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
         if node.is_master:
-            self._progress.attach(store)
+            self._progress.attach(store, partial(self._judge.judge_delivery_progress, store, disk))
             self._load_store(store, disk, machine, partial(self._progress.load, store))
         else:
             self._load_store(store, disk, machine)

@@ -8,8 +8,11 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
+from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.workload.consuming import Newcomer
 from tornlog.scenarios.workload.operators import persisting_operators, queue_operator, retention_operator, room_operator
 from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.kernel import Kernel
@@ -55,6 +58,36 @@ def test_a_retention_operator_deletes_some_of_the_oldest_segments_or_all_but_the
     left = {on_a_store(str(seed), body) for seed in range(12)}
     assert 9 in left
     assert len(left) > 3
+
+
+def test_a_retention_operator_that_ages_no_segment_deletes_only_old_ones() -> None:
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
+        for segment in store.log.segments[:4]:
+            store.world.files.set_mtime_ms(segment.file.path, store.world.clock.now_ms() - 100 * 3_600_000)
+        retention_operator(store, stream, ages=False)()
+        store.world.tasks.sleep(60_000)
+        return store.log.min_offset // 1024
+
+    assert {on_a_store(str(seed), body) for seed in range(4)} == {4}
+
+
+def test_a_newcomer_asks_for_each_new_queue_once(crash_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def end_of(self: MessageStore, topic: str, queue_id: int) -> int:
+        asked.append((topic, queue_id))
+        return 0
+
+    def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> None:
+        newcomer = Newcomer(crash_plan, store, disk, Ledger(), list)
+        newcomer.note_queue(("T1", 0))
+        newcomer.note_queue(("T1", 1))
+        more = iter((True, False))
+        newcomer.ask_repeatedly(lambda: next(more))
+
+    monkeypatch.setattr(MessageStore, "get_max_offset_in_queue", end_of)
+    on_a_store("newcomer", body)
+    assert asked == [("T1", 0), ("T1", 1)]
 
 
 def test_a_retention_operator_ignores_an_already_removed_segment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,18 +8,20 @@ from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
+from tornlog.scenarios.workload import consuming
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.message_store import MessageStore
+from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.recovery.recovery import RecoveryReport
 
 PLAIN = Ranges().replace(endings=("crash at rest",), disk=("process-kill",), lives=(1,))
 
 
-def run_violations(seed: str = "judgements") -> list[Violation]:
+def run_violations(seed: str = "judgements", ranges: Ranges = PLAIN) -> list[Violation]:
     choices = Choices(seed)
-    plan = draw_plan(choices.stream("plan"), PLAIN)
+    plan = draw_plan(choices.stream("plan"), ranges)
     return Run(plan, simulation_of(plan, choices)).execute().violations
 
 
@@ -65,6 +67,24 @@ def test_a_dispatcher_without_progress_breaks_quiet(monkeypatch: pytest.MonkeyPa
     (violation,) = run_violations()
 
     assert (violation.invariant, violation.field) == ("QUIET", "dispatch")
+
+
+@pytest.mark.parametrize("invariant", ["CQ-COMPLETE", "CLEAN"])
+def test_a_running_store_without_its_first_entries_is_reported_although_a_load_restores_them(
+    monkeypatch: pytest.MonkeyPatch, invariant: str
+) -> None:
+    put = ConsumeQueue.put
+
+    def lose_first(queue: ConsumeQueue, physical_offset: int, size: int, code: int, queue_offset: int) -> None:
+        if queue_offset or invariant == "CLEAN":
+            put(queue, physical_offset, size, code, queue_offset)
+        queue.min_logic_offset = 20
+
+    monkeypatch.setattr(ConsumeQueue, "put", lose_first)
+    monkeypatch.setattr(consuming, "_SUBSCRIPTIONS", ("a tag of no message",))
+    ranges = PLAIN.replace(consumers=(1,), topics=(1,), queues_per_topic=(1,), consuming={"filtered": (True,)})
+
+    assert run_violations(ranges=ranges)[0].invariant == invariant
 
 
 def test_a_service_that_dies_breaks_live(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,18 @@ from dataclasses import replace
 import pytest
 
 from tests.fixtures import execute
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
+from tests.scenarios.oracle.invariants.puts import put_of
+from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.workload.options import set_delay_level
 from tornlog.sim.disturbances import ClockSetBack
 from tornlog.store.delivery.schedule import ScheduleMessageService
+from tornlog.store.formats.messages import Message
+from tornlog.store.message_store import MessageStore
 
 
 def test_messages_delivered_when_due_are_no_violation(delayed_evidence: Evidence) -> None:
@@ -113,6 +120,26 @@ def test_a_copy_that_was_damaged_after_a_stop_may_be_missing(delayed_evidence: E
     delayed_evidence.ledger.delivered_into_damage.add("d1")
 
     assert list(delivery.check_delivered_copies(delayed_evidence)) == []
+
+
+@pytest.mark.parametrize(
+    ("delivered", "is_durable", "is_found"), [(1, False, True), (0, False, False), (1, True, False)]
+)
+def test_progress_must_not_pass_a_message_whose_copy_is_not_durable(
+    monkeypatch: pytest.MonkeyPatch, delivered: int, is_durable: bool, is_found: bool
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[str]:
+        ledger, put = Ledger(), replace(put_of(0), properties=b"KEYS\1m0\2DELAY\x011", queue_offset=0)
+        set_delay_level(put, 1)
+        ledger.record_request(put)
+        assert store.put_message(Message("T0", put.body, 0, put.properties.decode())).append is not None
+        store.world.tasks.sleep(1_500)
+        assert store.schedule.offsets == {1: 1}
+        monkeypatch.setattr(Disk, "is_durable", lambda *_: is_durable)
+        written = b'{"offsetTable":{1:%d}}' % delivered
+        return [each.summary for each in delivery.check_written_progress(store, disk, ledger, written, {})]
+
+    assert on_a_store(body) == ["progress passes m0 before its copy is durable"] * is_found
 
 
 def test_a_store_that_delivers_without_delay_breaks_sched(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:

@@ -39,7 +39,7 @@ class Bench:
         self.begun = 0
         self._lives = 0
 
-    def _begin(self) -> None:
+    def _begin(self, _: bytes) -> None:
         self.begun += 1
 
     def live(self, body: Callable[[WatchedSideFile, Files], T]) -> T:
