@@ -8,7 +8,9 @@ from ...sim.choices import Stream
 from ..claims.plan import Plan
 from .drawing import Draft
 
-_RETRY_MS = 50
+_RETRY_MS, _RETRY_MS_MAX = 50, 500
+_RETRIES_AT_PACE = 20
+"""After so many retries the pause grows. Otherwise a long refusal that stores each message fills the log."""
 
 
 class PutSender(Protocol):
@@ -54,4 +56,4 @@ class Producer:
             sends += 1
             if sends >= self._plan.broker.sends_max and not self.insists:
                 return
-            sleep(_RETRY_MS)
+            sleep(min(_RETRY_MS * (1 + sends // _RETRIES_AT_PACE), _RETRY_MS_MAX))
