@@ -294,6 +294,8 @@ class BrokerPlan:
     """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
     operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
+    client_questions: int = knob_field(0, plain=0, weight=2)
+    """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator changes settings of running brokers, among them their permission."""
     route_operators: int = knob_field(0, plain=0, weight=2)

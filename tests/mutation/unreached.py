@@ -25,8 +25,6 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "a request that no simulated user sends: see docs/simulated-requests.md": (
         *("broker.processors.send:*hook*", "broker.processors.send:*reply*", "broker.clients:*.find_channel"),
-        *("broker.client_calls:ClientCalls.*", "broker.processors.group_admin:*.consumer_status"),
-        *("broker.processors.group_admin:*.forward_to_consumer", "broker.processors.group_admin:*message_directly"),
         *("broker.processors.broker_admin:*_config", "broker.processors.broker_admin:*.resume_check"),
         *("broker.processors.names:*", "broker.name_server:NameServer.set_writeable"),
         *("broker.name_server:NameServer.version_of", "broker.name_server:NameServer.forget_topic"),

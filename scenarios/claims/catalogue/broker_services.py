@@ -20,6 +20,12 @@ _OPERATOR_CONNECTIONS: Mapping[str, Any] = {
     "broker": {"operator_connections": (6,), "tasks_each": (4,), "buffer_bytes": (65_536,)},
 }
 """With a fixed latency, requests of several connections and the end of another arrive at the same time."""
+_CLIENT_QUESTIONS: Mapping[str, Any] = {
+    "broker": {"client_questions": (1,), "group_members": (1, 2), "tasks_each": (2, 4, 6)},
+    "disturbances": {"paused_task_chance": (0.0, 1.0, 1.0), "paused_task_ms_max": (50,)},
+}
+"""Each question waits for clients in a task of the broker, up to 5 s, so the broker needs several. Short pauses delay a
+question after its send, until its answer has arrived."""
 _RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
@@ -172,7 +178,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
-        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS),
+        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
+        .with_late_optional(0.25, questions=_CLIENT_QUESTIONS),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

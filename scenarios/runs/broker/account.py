@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ...oracle import guarantees
 from ...oracle.access_rules import AccessModel
+from ...oracle.client_questions import ClientQuestions
 from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
@@ -45,6 +46,7 @@ class BrokerAccount:
     """The accounts of clients, None without access control."""
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
+    questions: ClientQuestions = field(default_factory=ClientQuestions)
     commits: CommittedOffsets = field(default_factory=CommittedOffsets)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
@@ -83,6 +85,7 @@ class BrokerAccount:
         self.locks.begin_life()
         self.locks_of_operators.begin_life()
         self.members.begin_life()
+        self.questions.begin_life()
         self._restart_settings()
         self.handled_to.clear()
 

@@ -96,6 +96,13 @@ USERS: dict[str, UserRequests] = {
         ),
         has("broker.operators", "broker.group_members"),
     ),
+    "operators that ask clients": UserRequests(
+        (
+            *(Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
+            Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        ),
+        has("broker.client_questions", "broker.group_members"),
+    ),
     "operators of settings": UserRequests(
         (Code.UPDATE_BROKER_CONFIG, Code.GET_BROKER_CONFIG, Code.PULL_MESSAGE), has("broker.settings_operators")
     ),
@@ -130,6 +137,7 @@ SENT_BY_BROKERS: Mapping[Code, str] = {
     Code.CHECK_TRANSACTION_STATE: "producers of transactions",
     Code.NOTIFY_CONSUMER_IDS_CHANGED: "group members",
     Code.RESET_CONSUMER_CLIENT_OFFSET: "operators of groups",
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: "operators that ask clients",
 }
 """Requests of brokers -> the users that receive or cause them."""
 
