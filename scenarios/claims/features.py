@@ -261,6 +261,8 @@ class BrokerPlan:
     """
     tailing_consumers: int = knob_field(0, plain=0, weight=2)
     """Number of consumers that each follow one queue from its end, in their own groups."""
+    light_readers: int = knob_field(0, plain=0, weight=2)
+    """Number of consumers that each read one light queue. Without effect unless light queues are enabled."""
     tasks_each: int = knob_field(1, plain=1, weight=3)
     """Broker tasks for each kind of request."""
     buffer_bytes: int = knob_field(65_536, plain=65_536)

@@ -27,6 +27,7 @@ _RUN_MARKS: dict[str, str] = {
     "stored twice": "a message was stored again because its first send had no answer",
     "late answer": "a client received an answer of a broker that had died since",
     "client asked": "a broker passed an operator's question on to its clients",
+    "light queue read": "a consumer received messages of a light queue from a broker",
     "pulled from a slave": "a consumer received messages from a slave",
     "looked up at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
     "slave took over": "a slave restarted as master after the loss of its master",

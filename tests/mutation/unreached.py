@@ -50,7 +50,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "no client sends a message to a retry topic itself; consumers use CONSUMER_SEND_MSG_BACK": (
         *("broker.processors.send:SendMessageProcessor._send", "broker.processors.send:*._retry_or_dead_letter"),
     ),
-    "no consumer group reads light queues only": (
+    "few seeds have a group that reads light queues, and none has only such groups": (
         *("services.consumer_offsets:*.commit_offset", "services.consumer_offsets:*.query_offset"),
         *("services.consumer_offsets:*.json_members", "services.consumer_offsets:*.clamp_to_queues"),
         "services.consumer_offsets:*.remove_group",

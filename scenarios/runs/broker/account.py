@@ -14,6 +14,7 @@ from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
+from ...oracle.light_places import LIGHT_PREFIX
 from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_answers import PullAnswers
 from ...oracle.pull_times import PullTimes
@@ -93,6 +94,7 @@ class BrokerAccount:
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         ends = self.group.note_recovery(self.ledger.life, places, ends)
+        ends |= {queue: one.max_offset for queue, one in found.queues.items() if queue[0].startswith(LIGHT_PREFIX)}
         self.ledger.commits.lower_to_ends(ends)
         self.pulls.note_recovery(ends)
         puts = (self.ledger.put_seen_in(one.record) for one in places.values())

@@ -31,6 +31,7 @@ from .client_questioner import ClientQuestioner
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
 from .identities import identities_of
+from .light_reader import LightReader
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
@@ -147,6 +148,8 @@ class BrokersAndClients(NetworkRun):
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
             TailingConsumer(run, number, queues)
+        if plan.light_queues.chance:
+            self._users += [LightReader(run, number) for number in range(plan.broker.light_readers)]
         self._start_users(run, queues)
 
     def _start_users(self, run: UserContext, queues: list[BrokerQueue]) -> None:

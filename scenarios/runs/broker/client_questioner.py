@@ -74,15 +74,15 @@ class ClientQuestioner(BrokerUser):
         return ClientQuestion(name, request, asked, offset, self.now_ns)
 
     def _draw_offset(self, broker: str) -> int | None:
-        """Return the log offset of a message that is in the log."""
-        ledger = self.run.accounts[broker].ledger
+        """Return the log offset of a message that the broker has dispatched, and so can look up."""
+        ledger, store = self.run.accounts[broker].ledger, self.run.master_store(broker)
+        end = 0 if store is None else store.dispatch.reput_from.get()
         offsets = [
             put.physical_offset
-            for put in ledger.puts
+            for put in (*ledger.promised.values(), *ledger.puts_of_this_life())
             if put.physical_offset is not None
+            and put.physical_offset + put.record_bytes <= end
             and put.knowledge is ProducerKnowledge.ACKNOWLEDGED
-            and put.name not in ledger.lost_puts
-            and put.waiting_place is None
         ]
         return self.stream.choice(offsets, "message") if offsets else None
 

@@ -131,3 +131,11 @@ def test_an_operator_works_over_any_number_of_further_connections(connections: i
     ranges = scenario.ranges.replace(broker={"operator_connections": (connections,), "rest_ms_max": (15_000,)})
     results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
     assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
+
+
+def test_a_user_reads_light_queues_through_a_broker_to_their_ends() -> None:
+    scenario = SCENARIOS["consumer-retry"]
+    ranges = scenario.ranges.replace(light_queues={"chance": (0.9,)}, broker={"light_readers": (1,)})
+    results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
+    assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
+    assert all(result.marks["light queue read"] for result in results)

@@ -62,6 +62,9 @@ USERS: dict[str, UserRequests] = {
         (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), has("retry.failing_consumers")
     ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), has("broker.tailing_consumers")),
+    "light readers": UserRequests(
+        (Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET), has("broker.light_readers")
+    ),
     "group members": UserRequests(
         (
             *(Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
