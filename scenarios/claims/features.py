@@ -266,6 +266,8 @@ class BrokerPlan:
     pulls_in_flight: int = knob_field(1, plain=1, weight=2)
     """Number of pulls that a tailing consumer lets wait at once over one connection, as several groups of a process do.
     """
+    light_readers: int = knob_field(0, plain=0, weight=2)
+    """Number of consumers that each read one light queue. Without effect unless light queues are enabled."""
     tasks_each: int = knob_field(1, plain=1, weight=3)
     """Broker tasks for each kind of request."""
     buffer_bytes: int = knob_field(65_536, plain=65_536)
@@ -299,6 +301,8 @@ class BrokerPlan:
     """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
     operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
+    client_questions: int = knob_field(0, plain=0, weight=2)
+    """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator changes settings of running brokers, among them their permission."""
     route_operators: int = knob_field(0, plain=0, weight=2)

@@ -69,6 +69,15 @@ class GroupMembers:
     _members: dict[str, _Member] = field(default_factory=dict)
     _changes: list[_Change] = field(default_factory=list)
 
+    @property
+    def clients(self) -> list[str]:
+        """The present and former members."""
+        return list(self._members)
+
+    def certain_members(self, begin_ns: int, end_ns: int) -> list[str]:
+        """Return the clients that are members during the whole time."""
+        return [client for client, member in self._members.items() if member.is_certain(begin_ns, end_ns)]
+
     def begin_life(self) -> None:
         """Forget all members. A heartbeat in flight may still reach the next broker process."""
         self._members = {

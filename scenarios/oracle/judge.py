@@ -115,10 +115,13 @@ class Judge:
             raise StopOnViolation from endless
 
     @contextmanager
-    def timed_step(self, name: str, store: MessageStore, *, after_faults: bool = False) -> Iterator[None]:
+    def timed_step(
+        self, name: str, store: MessageStore, *, after_faults: bool = False, requests_ms: int = 0
+    ) -> Iterator[None]:
         """Check the time of a load, start or stop in a `with` block: each file is synced, and a put may be in flight.
 
         after_faults: whether all faults have ended. Otherwise only plans without slow operations are checked.
+        requests_ms: the additional time of requests that a stop answers first.
         """
         plan, began_ns = self._plan, self._kernel.now_ns
         if not after_faults and (not live.is_calm(plan) or plan.capacity_bytes):
@@ -130,7 +133,7 @@ class Judge:
         with self._kernel.without_scheduling_points():
             work_ms = max(work_ms, live.work_ms_max(plan, store))
         took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
-        limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan)
+        limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan) + requests_ms
         self.report(live.check_time(f"{name} takes too long", took_ms, limit_ms, "time"))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:

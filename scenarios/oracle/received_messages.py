@@ -12,7 +12,7 @@ from .evidence import Violation
 from .group_delivery import MessagePlace, Queue
 from .invariants import consumers, delivery
 from .ledger import ConsumedMessage, Ledger
-from .light_places import LIGHT_MARK, light_places
+from .light_places import LIGHT_MARK, LIGHT_PREFIX, light_places
 from .misfiled import may_be_misfiled
 from .put_entry import PutEntry
 from .reader import LogRecord, ReadRecord
@@ -85,6 +85,10 @@ class ReceivedMessages:
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.put_seen_in(record)
+        if put is None and place.topic.startswith(LIGHT_PREFIX):
+            returned = ledger.put_returned_in(record)  # a retry enters the light queues of its message again
+            if returned is not None and returned.body == body:
+                return None
         if put is None or put.body != body:
             self.report([consumers.unknown_record_violation(record.properties[:60].decode(errors="replace"))])
             return None

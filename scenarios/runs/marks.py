@@ -26,6 +26,8 @@ _RUN_MARKS: dict[str, str] = {
     "power cut after failed sync": "the power failed in a life with a failed sync",
     "message stored twice": "a message was stored again because its first send had no answer",
     "answer from a dead broker": "a client received an answer of a broker that had died since",
+    "client asked": "a broker passed an operator's question on to its clients",
+    "light queue read": "a consumer received messages of a light queue from a broker",
     "pulled from a slave": "a consumer received messages from a slave",
     "lookup at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
     "slave took over": "a slave restarted as master after the loss of its master",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..errors import CorruptFileError
-from ..formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
+from ..formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from ..formats.remoting.frame import CommandReader, encode_frame
 from ..network import Connection
 from ..world import Task, World
@@ -25,8 +25,8 @@ GIVEN_UP_MAX = 1_024
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
-OnRequest = Callable[[RemotingCommand], None]
-"""The receiving task calls this function with each request from the server."""
+OnRequest = Callable[[RemotingCommand, "ClientConnection"], None]
+"""The receiving task calls this function with each request from the server, and the connection for a response."""
 OnUnmatched = Callable[[RemotingCommand], None]
 """The receiving task calls this function with each response that belongs to no open request of its connection."""
 
@@ -34,7 +34,7 @@ OnUnmatched = Callable[[RemotingCommand], None]
 class Invocation:
     """A request in flight."""
 
-    def __init__(self, link: "_ClientConnection", opaque: int) -> None:
+    def __init__(self, link: "ClientConnection", opaque: int) -> None:
         self._link = link
         self._opaque = opaque
         self._answered = link.world.tasks.signal("answered")
@@ -80,7 +80,7 @@ class RemotingClient:
         self._encode = encode
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
-        self._link: _ClientConnection | None = None
+        self._link: ClientConnection | None = None
         self._receivers: list[Task] = []
         self._closed = False
 
@@ -123,7 +123,7 @@ class RemotingClient:
         signed = command if self._sign is None else self._sign(command)
         return self._encode(replace(signed, opaque=opaque, flag=signed.flag | flag))
 
-    def _open_link(self) -> "_ClientConnection":
+    def _open_link(self) -> "ClientConnection":
         with self._lock:
             if self._closed:
                 raise ConnectionError(f"{self.address}: the client is closed")
@@ -131,19 +131,22 @@ class RemotingClient:
                 network = self._world.network
                 assert network is not None, "a client needs a network"
                 connection = network.connect(self.address, CONNECT_MS)
-                functions = self._on_request, self._on_unmatched
-                self._link = _ClientConnection(self._world, self.address, connection, *functions)
+                functions = self._encode, self._on_request, self._on_unmatched
+                self._link = ClientConnection(self._world, self.address, connection, *functions)
                 receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
                 self._receivers = [*(each for each in self._receivers if not each.join(0)), receiver]
             return self._link
 
 
-class _ClientConnection:
+class ClientConnection:
+    """A connection of a client to its server. Thread-safe."""
+
     def __init__(
         self,
         world: World,
         address: str,
         connection: Connection,
+        encode: Encode,
         on_request: OnRequest | None,
         on_unmatched: OnUnmatched | None,
     ) -> None:
@@ -151,6 +154,7 @@ class _ClientConnection:
         self.address = address
         self.is_broken = False
         self._connection = connection
+        self._encode = encode
         self._on_request = on_request
         self._on_unmatched = on_unmatched
         self._sending = world.tasks.lock(f"sending to {address}")
@@ -197,6 +201,11 @@ class _ClientConnection:
                 self.close()  # the peer may have part of a frame
                 raise
 
+    def respond(self, request: RemotingCommand, response: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
+        """Send the response to a request of the server. Raises OSError if the send fails."""
+        flag = response.flag | RESPONSE_FLAG
+        self.send(self._encode(replace(response, opaque=request.opaque, flag=flag)), timeout_ms)
+
     def receive(self) -> None:
         reader = CommandReader(self.address)
         try:
@@ -222,7 +231,7 @@ class _ClientConnection:
     def _complete_or_pass_on(self, command: RemotingCommand) -> None:
         if not command.is_response:
             if self._on_request is not None:
-                self._on_request(command)
+                self._on_request(command, self)
             return
         with self._guard:
             invocation = self._expected.pop(command.opaque, None)

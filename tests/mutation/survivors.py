@@ -100,7 +100,7 @@ SURVIVORS: dict[str, str] = {
     "drop-step:pull.QueuePuller.get_message#2": (
         "equivalent: the answer sends the consumer to the same offset, and its next pull examines the entries"
     ),
-    "drop-step:remoting_client._ClientConnection.close#1": (
+    "drop-step:remoting_client.ClientConnection.close#1": (
         "equivalent: whoever waits for an answer of the closed connection waits for its timeout instead"
     ),
     "drop-step:send.SendMessageProcessor._make_send_response#1": (

@@ -20,11 +20,12 @@ FOR_EXTRAS = (
     "reports/cli/monitoring.py",
     "reports/cli/serve.py",
     "scenarios/campaigns/failures/request_texts.py",
+    "scenarios/oracle/client_questions.py",
     "scenarios/oracle/registrations.py",
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
-            *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_requests"),
+            *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
             *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
         )
     ),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import BROKER, FAIR, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -22,6 +22,12 @@ _OPERATOR_CONNECTIONS: Mapping[str, Any] = {
     "broker": {"operator_connections": (6,), "tasks_each": (4,), "buffer_bytes": (65_536,)},
 }
 """With a fixed latency, requests of several connections and the end of another arrive at the same time."""
+_CLIENT_QUESTIONS: Mapping[str, Any] = {
+    "broker": {"client_questions": (1,), "group_members": (1, 2), "tasks_each": (2, 4, 6)},
+    "disturbances": {"paused_task_chance": (1.0,), "paused_task_ms_max": (50,)},
+}
+"""Each question waits for clients in a task of the broker, up to 5 s, so the broker needs several. Short pauses delay a
+question after its send, until its answer has arrived."""
 _RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
@@ -49,7 +55,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues={"light_queues": {"chance": (0.3,)}})
+        .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues=LIGHT_QUEUES)
         .with_late_optional(0.3, delays=_DELAYS),
         stream="what-is-sent-back-is-given-again",
     ),
@@ -175,7 +181,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
-        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS),
+        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
+        .with_late_optional(0.3, questions=_CLIENT_QUESTIONS),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

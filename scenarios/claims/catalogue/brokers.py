@@ -58,6 +58,7 @@ SLAVES: Mapping[str, Any] = {
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
 """
+LIGHT_QUEUES: Mapping[str, Any] = {"light_queues": {"chance": (0.3,)}, "broker": {"light_readers": (1,)}}
 SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 SLAVES_CHANCE = 0.33
@@ -287,7 +288,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.5, lookups={"index": {"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1,)}})
         .with_late_optional(0.5, reused_disks={"broker": {"slave_disk_reuse_chance": (1.0,)}})
         .with_late_optional(
-            0.25, light_groups={"light_queues": {"chance": (0.3,)}, "broker": {"tailing_consumers": (1, 2)}}
+            0.25, light_groups={**LIGHT_QUEUES, "broker": {**LIGHT_QUEUES["broker"], "tailing_consumers": (1, 2)}}
         ),
         stream="slaves-give-what-their-master-has",
     ),

@@ -330,7 +330,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.2, slaves=_SLAVES)
         .with_optional(0.2, retention=_BROKER_RETENTION)
         .with_late_optional(0.1, **_USERS_OF_BROKERS)
-        .with_late_optional(0.1, **{"light queues": _FEATURES["light queues"]}),
+        .with_late_optional(0.1, **{"light queues": brokers.LIGHT_QUEUES}),
         stream="any-mix-keeps-a-broker-truthful",
     ),
 )

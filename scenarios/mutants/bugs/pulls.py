@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ....store.broker.long_polling import HeldPull, HeldPullTable, PullRequestHoldService
+from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel
+from ....store.broker.topics import TopicConfig
 from ....store.filters.message_filter import TagFilter
 from ....store.formats.messages import GetMessageResult, GetMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
@@ -211,3 +213,12 @@ def commit_if_answered(
         if not bit(answer is None and self._parts.offsets.query_offset(*place) != offset):
             self._parts.offsets.commit_offset(*place, offset)
     return answer
+
+
+@bug("light-queue-needs-topic", BrokerParts, "require_topic", found_by=("STATUS",))
+@needs(SCENARIOS["consumer-retry"].ranges, light_queues={"chance": (0.3,)}, broker={"light_readers": (1,)})
+def require_topic_of_queue(self: BrokerParts, name: str) -> TopicConfig:
+    """The broker refuses pulls of light queues, because no topic has their names."""
+    if bit(self.topics.get(name) is None and self._is_light_name(name)):
+        raise RequestRefusedError(f"topic {name} does not exist", ResponseCode.TOPIC_NOT_EXIST)
+    return require_topic_of_queue.original(self, name)

@@ -158,7 +158,12 @@ def delivery_of_request_ms_max(plan: Plan) -> int:
     """Return the time limit for a request or the end of a connection to take effect on a network without partitions."""
     network = plan.network
     late_ms = 2 * network.late_ms_max if network.late_chance else 0
-    return request_ms_max(plan) + late_ms + 4 * network.latency_us_max // 1_000
+    return pauses_ms_max(plan) + late_ms + undelayed_request_ms_max(plan)
+
+
+def undelayed_request_ms_max(plan: Plan) -> int:
+    """Return the time limit for a request without pauses, faults of the disk and late deliveries."""
+    return _REQUEST_MS + 4 * plan.network.latency_us_max // 1_000
 
 
 def overtaken_ms_max(plan: Plan) -> int:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 from ...oracle import guarantees
 from ...oracle.access_rules import AccessModel
+from ...oracle.client_questions import ClientQuestions
 from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
+from ...oracle.light_places import LIGHT_PREFIX
 from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_answers import PullAnswers
 from ...oracle.pull_times import PullTimes
@@ -45,6 +47,7 @@ class BrokerAccount:
     """The accounts of clients, None without access control."""
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
+    questions: ClientQuestions = field(default_factory=ClientQuestions)
     commits: CommittedOffsets = field(default_factory=CommittedOffsets)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
@@ -83,6 +86,7 @@ class BrokerAccount:
         self.locks.begin_life()
         self.locks_of_operators.begin_life()
         self.members.begin_life()
+        self.questions.begin_life()
         self._restart_settings()
         self.handled_to.clear()
 
@@ -90,6 +94,7 @@ class BrokerAccount:
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         ends = self.group.note_recovery(self.ledger.life, places, ends)
+        ends |= {queue: one.max_offset for queue, one in found.queues.items() if queue[0].startswith(LIGHT_PREFIX)}
         self.ledger.commits.lower_to_ends(ends)
         self.pulls.note_recovery(ends)
         puts = (self.ledger.put_seen_in(one.record) for one in places.values())

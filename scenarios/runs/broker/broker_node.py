@@ -13,6 +13,7 @@ from ....faults.simulation.disk_lifecycle import DiskLifecycle
 from ....sim.errors import MachineDied
 from ....sim.kernel import Kernel
 from ....sim.machine import Machine
+from ....store.broker import client_calls
 from ....store.broker.broker import Broker
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
@@ -305,6 +306,7 @@ class BrokerNode(Node):
             self._stop_operator(name)
         if not self.is_slave:
             self.account.pull_times.note_stopping()
+            self.account.questions.note_stopping(self._kernel.now_ns)
         self._broker.held_pulls.release()
         with self._timed_step("a stop"):
             if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
@@ -321,7 +323,10 @@ class BrokerNode(Node):
 
     def _timed_step(self, name: str) -> AbstractContextManager[None]:
         """Limit the time of a start or a stop, unless it may wait for a connection to another broker."""
-        return nullcontext() if self._others else self._judge.timed_step(name, self.loaded)
+        if self._others:
+            return nullcontext()
+        requests_ms = client_calls.TIMEOUT_MS if self.account.questions.is_waiting(self._kernel.now_ns) else 0
+        return self._judge.timed_step(name, self.loaded, requests_ms=requests_ms)
 
     def clean(self) -> None:
         self.settling.await_retention(self.loaded, self.life.disk)

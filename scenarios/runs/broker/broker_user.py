@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from ....sim.choices import Stream
+from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
@@ -107,7 +108,7 @@ class BrokerUser:
         """Start the tasks of the user on a new machine."""
         raise NotImplementedError
 
-    def receive_request(self, request: RemotingCommand) -> None:
+    def receive_request(self, request: RemotingCommand, connection: ClientConnection) -> None:
         """Take a request of a broker. The calling task must not wait."""
 
     def unfinished_text(self) -> str:

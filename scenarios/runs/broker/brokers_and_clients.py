@@ -27,9 +27,11 @@ from .broker_node import BrokerNode
 from .broker_settings import REGISTER_MS
 from .broker_user import BrokerUser, UserContext
 from .client_machine import ClientMachine
+from .client_questioner import ClientQuestioner
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
 from .identities import identities_of
+from .light_reader import LightReader
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
@@ -71,8 +73,10 @@ class BrokersAndClients(NetworkRun):
                 self._accounts[name] = BrokerAccount(
                     settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, at_start, hits
                 )
-                members = self._accounts[name].members
+                members, questions = self._accounts[name].members, self._accounts[name].questions
                 members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                questions.late_until_ns, questions.paused_ns = self._late_until_ns, self._disturbances.paused_ns
+                questions.late_ms_max = live.undelayed_request_ms_max(plan)
                 members.are_notified = plan.broker_settings.notify_consumer_ids_changed_enable
                 if plan.access.clients:
                     delayed_until_ns = partial(self._last_delay_ends_ns, identity.host)
@@ -105,8 +109,11 @@ class BrokersAndClients(NetworkRun):
         return [node for node in self._brokers if node.has_been_on]
 
     def _last_delay_ends_ns(self, host: str) -> int:
+        return max(self._late_until_ns(host), self._disturbances.paused_until_ns)
+
+    def _late_until_ns(self, host: str) -> int:
         slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes)
-        return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
+        return max([self._links.late_until_ns(host), *slow_until_ns])
 
     def _injection_counters(self) -> Iterable[Counter[str]]:
         return [*super()._injection_counters(), *(machine.injected for machine in self._client_machines)]
@@ -141,6 +148,8 @@ class BrokersAndClients(NetworkRun):
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
             TailingConsumer(run, number, queues)
+        if plan.light_queues.chance:
+            self._users += [LightReader(run, number) for number in range(plan.broker.light_readers)]
         self._start_users(run, queues)
 
     def _start_users(self, run: UserContext, queues: list[BrokerQueue]) -> None:
@@ -149,6 +158,8 @@ class BrokersAndClients(NetworkRun):
             self._users.append(OperatorClient(run, queues, addresses))
         if self._plan.broker.settings_operators:
             self._users.append(SettingsOperator(run, queues, addresses))
+        if self._plan.broker.client_questions:
+            self._users.append(ClientQuestioner(run))
         if self._plan.access.clients:
             self._users.append(AccessClient(run))
         if self._plan.broker.watches_routes:

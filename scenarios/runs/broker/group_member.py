@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ....store.broker.remoting_client import RemotingClient
+from ....store.broker.remoting_client import ClientConnection, RemotingClient
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.group_members import MemberNotice
 from .broker_user import BrokerUser, UserContext
+from .client_answers import QUESTIONS, ClientAnswers
 from .commands import consumer_heartbeat, member_list_command, unregister_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -55,6 +56,7 @@ class GroupMember(BrokerUser):
         self.machine.on_death = self._note_death
         self.queues = queues
         self.owned: set[BrokerQueue] = set()
+        self._answers = ClientAnswers(self)
 
     def _note_death(self) -> None:
         for account in self.run.accounts.values():
@@ -68,7 +70,10 @@ class GroupMember(BrokerUser):
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
 
-    def receive_request(self, request: RemotingCommand) -> None:
+    def receive_request(self, request: RemotingCommand, connection: ClientConnection) -> None:
+        if request.code in QUESTIONS:
+            self._answers.receive(request, connection)
+            return
         self._notices.append(MemberNotice(self.now_ns, request.code, request.body))
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._change.notify()

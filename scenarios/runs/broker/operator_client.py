@@ -11,6 +11,7 @@ Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -318,9 +319,12 @@ class OperatorClient(BrokerUser):
     def _work_at_once(self, broker: str) -> None:
         """Change a topic and a group, and read the tables repeatedly, each over another connection."""
         others = [self.with_own_connections() for _ in range(self.plan.broker.operator_connections)]
-        changes = [others[0]._change_own_topic, others[1]._change_group]
-        works = [*changes, *(other._read_tables for other in others[2:])]
-        tasks = [self.world.tasks.spawn(f"work {number}", partial(work, broker)) for number, work in enumerate(works)]
+        changes = (OperatorClient._change_own_topic, OperatorClient._change_group)
+        works = zip(others, chain(changes, repeat(OperatorClient._read_tables)), strict=False)
+        tasks = [
+            self.world.tasks.spawn(f"work {number}", partial(work, other, broker))
+            for number, (other, work) in enumerate(works)
+        ]
         for task, other in zip(tasks, others, strict=True):
             task.join(None)
             other.routes.close()

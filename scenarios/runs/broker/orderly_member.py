@@ -9,6 +9,7 @@ Source: RocketMQ RebalanceImpl.lockAll, ProcessQueue.isLockExpired, ConsumeMessa
 from collections.abc import Sequence
 from functools import partial
 
+from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets
@@ -59,8 +60,8 @@ class OrderlyMember(GroupMember):
     def rebalanced(self, broker: str) -> None:
         self._relock.notify()
 
-    def receive_request(self, request: RemotingCommand) -> None:
-        super().receive_request(request)
+    def receive_request(self, request: RemotingCommand, connection: ClientConnection) -> None:
+        super().receive_request(request, connection)
         if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             for place, offset in decode_queue_offsets(request.body, "offsetTable").items():
                 self._resets[BrokerQueue(place.broker_name, place.topic, place.queue_id)] = offset

@@ -7,6 +7,7 @@ and never changes. The request with the decision may be lost.
 from collections import deque
 from contextlib import suppress
 
+from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_record
 from ....store.formats.remoting.command import RemotingCommand
@@ -31,7 +32,7 @@ class TransactionListener:
         tasks.spawn(f"heartbeat {user.name}", self._send_heartbeats)
         tasks.spawn(f"decide {user.name}", self._send_decisions)
 
-    def _on_request(self, request: RemotingCommand) -> None:
+    def _on_request(self, request: RemotingCommand, _: ClientConnection) -> None:
         """Queue a check request of the broker, because the task that receives it must not wait."""
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._asked.append(request)

@@ -12,6 +12,7 @@ from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import ResponseCode, response_to
+from tornlog.store.broker.router import Channel
 from tornlog.store.broker.server_counts import ConnectionEnding
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from tornlog.store.real.world import real_world
@@ -141,7 +142,7 @@ def test_a_refused_connection_is_an_error_at_once(connect: Connect) -> None:
 
 def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect) -> None:
     told: list[RemotingCommand] = []
-    client = connect(served.address, on_request=told.append)
+    client = connect(served.address, on_request=lambda request, _: told.append(request))
 
     client.invoke_one_way(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
@@ -151,6 +152,23 @@ def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect)
 
     assert command.is_one_way
     assert told[0].ext_fields == {"consumerGroup": "g"}
+
+
+def test_a_client_answers_a_request_of_the_server_over_the_same_connection(served: Any, connect: Connect) -> None:
+    answers: list[tuple[Channel, RemotingCommand]] = []
+    served.server._on_response = lambda channel, response: answers.append((channel, response)) is None
+    answer = RemotingCommand(0, 0, body=b"x")
+    client = connect(served.address, on_request=lambda request, connection: connection.respond(request, answer))
+
+    client.invoke_one_way(RemotingCommand(served.LATER, 0))
+    served.until(lambda: bool(served.held))
+    channel = served.held[0][1]
+    channel.send(RemotingCommand(307, 77))
+    served.until(lambda: bool(answers))
+
+    [(answered, response)] = answers
+    assert answered is channel
+    assert (response.opaque, response.is_response, response.body) == (77, True, b"x")
 
 
 def test_every_kind_of_request_is_signed(served: Any, connect: Connect) -> None:
@@ -181,7 +199,7 @@ def test_a_closed_client_refuses_requests(served: Any, connect: Connect) -> None
 def test_closing_a_client_ends_the_tasks_of_a_connection_that_broke_before(served: Any, connect: Connect) -> None:
     entered, gate = threading.Event(), threading.Event()
 
-    def hold_up(_: RemotingCommand) -> None:
+    def hold_up(*_: object) -> None:
         entered.set()
         assert gate.wait(60)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
@@ -123,3 +123,19 @@ def test_broker_producers_send_all_kinds_of_messages_that_the_protocol_allows() 
     assert {put.status for put in puts} >= {PutMessageStatus.PUT_OK, PutMessageStatus.MESSAGE_ILLEGAL}
     assert all(is_of_users(put.topic) for put in puts), "clients check topics themselves"
     assert {put.tags for put in puts} > set(TAGS), "some tags are odd"
+
+
+@pytest.mark.parametrize("connections", [1, 2, 3])
+def test_an_operator_works_over_any_number_of_further_connections(connections: int) -> None:
+    scenario = SCENARIOS["operator-changes"]
+    ranges = scenario.ranges.replace(broker={"operator_connections": (connections,), "rest_ms_max": (15_000,)})
+    results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
+    assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
+
+
+def test_a_user_reads_light_queues_through_a_broker_to_their_ends() -> None:
+    scenario = SCENARIOS["consumer-retry"]
+    ranges = scenario.ranges.replace(light_queues={"chance": (0.9,)}, broker={"light_readers": (1,)})
+    results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
+    assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
+    assert all(result.marks["light queue read"] for result in results)

@@ -62,6 +62,9 @@ USERS: dict[str, UserRequests] = {
         (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), has("retry.failing_consumers")
     ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), has("broker.tailing_consumers")),
+    "light readers": UserRequests(
+        (Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET), has("broker.light_readers")
+    ),
     "group members": UserRequests(
         (
             *(Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
@@ -95,6 +98,13 @@ USERS: dict[str, UserRequests] = {
             *(Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ, Code.SEARCH_OFFSET_BY_TIMESTAMP),
         ),
         has("broker.operators", "broker.group_members"),
+    ),
+    "operators that ask clients": UserRequests(
+        (
+            *(Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
+            Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        ),
+        has("broker.client_questions", "broker.group_members"),
     ),
     "operators of settings": UserRequests(
         (Code.UPDATE_BROKER_CONFIG, Code.GET_BROKER_CONFIG, Code.PULL_MESSAGE), has("broker.settings_operators")
@@ -130,6 +140,7 @@ SENT_BY_BROKERS: Mapping[Code, str] = {
     Code.CHECK_TRANSACTION_STATE: "producers of transactions",
     Code.NOTIFY_CONSUMER_IDS_CHANGED: "group members",
     Code.RESET_CONSUMER_CLIENT_OFFSET: "operators of groups",
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: "operators that ask clients",
 }
 """Requests of brokers -> the users that receive or cause them."""
 
