@@ -19,7 +19,15 @@ from ...store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, Pulled, Run
 from ...store.formats.consume_queue import BLANK_ENTRY, decode_entry, encode_entry, is_ext_address
 from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ...store.formats.host import IPV4_BYTES, IPV6_BYTES, Host
-from ...store.formats.index import ENTRY, ENTRY_BYTES, SLOT, entries_position, time_diff_s
+from ...store.formats.index import (
+    ENTRY,
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    SLOT,
+    SLOT_BYTES,
+    entries_position,
+    time_diff_s,
+)
 from ...store.formats.index import encode_entry as encode_index_entry
 from ...store.formats.index_key import key_hash, key_hashes, keys_of
 from ...store.formats.java_hash import java_hash
@@ -152,7 +160,7 @@ class SimulatedCore:
         entries_at = entries_position(slots)
         if slots <= 0 or entries_at > len(index):
             raise ValueError("slots or log is out of range, or a result is no list")
-        (number,) = SLOT.unpack_from(index, entries_position(hashed % slots))
+        (number,) = SLOT.unpack_from(index, HEADER_BYTES + SLOT_BYTES * (hashed % slots))
         if number > next_entry or number >= (len(index) - entries_at) // ENTRY_BYTES:
             return True
         while number > 0 and len(offsets) < count_max:
