@@ -28,6 +28,11 @@ _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000  # the lowest maximum that RFC 6298 (2.5) allows for the retry interval
 _MS, _US, _S = 1_000_000, 1_000, 1_000_000_000
 _PARTITION_NS_MIN = 100 * _MS
+# The kinds that each transmission draws: an attribute of an Enum takes ten times as long as a name.
+_BROKEN_CONNECTION, _HALF_OPEN_CONNECTION = FaultKind.BROKEN_CONNECTION, FaultKind.HALF_OPEN_CONNECTION
+_PARTITION, _ONE_WAY_LINK, _SLOW_LINK = FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK
+_SPLIT_DELIVERY, _LATE_DELIVERY = FaultKind.SPLIT_DELIVERY, FaultKind.LATE_DELIVERY
+_NO_FAULT = ConnectionFault.NONE
 
 
 class NetworkFaults(LinkConditions):
@@ -47,16 +52,18 @@ class NetworkFaults(LinkConditions):
 
     def set_plan(self, plan: NetworkPlan) -> None:
         self._plan = plan
-        self._chances = chances_of(plan)  # a dict, because every transmission reads a chance
+        self._chances = chances_of(plan)  # empty without faults; a dict, because every transmission reads a chance
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         if source == target:
             return _LOOPBACK_NS
         link = f"{source}>{target}"
         delay_ns = self._stream.randint(*self._latencies_ns, f"latency {link}")
+        if not (self._chances or self._blocked_until_ns or self._slow_until_ns):
+            return delay_ns
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
-        if self._inject_if(FaultKind.LATE_DELIVERY, link):
+        if self._inject_if(_LATE_DELIVERY, link):
             delay_ns += self._draw_ns(_MS, self._plan.late_ms_max, f"late delivery {link}")
         return delay_ns
 
@@ -71,19 +78,19 @@ class NetworkFaults(LinkConditions):
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
         link = f"{source}>{target}"
-        if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
+        if source == target or not self._inject_if(_SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.randint(1, size_bytes - 1, f"first piece {link}")
 
     def draw_connection_fault(self, source: str, target: str) -> ConnectionFault:
-        if source == target:
-            return ConnectionFault.NONE
+        if source == target or not self._chances:
+            return _NO_FAULT
         link = f"{source}>{target}"
-        if self._inject_if(FaultKind.BROKEN_CONNECTION, link):
+        if self._inject_if(_BROKEN_CONNECTION, link):
             return ConnectionFault.BROKEN
-        if self._inject_if(FaultKind.HALF_OPEN_CONNECTION, link):
+        if self._inject_if(_HALF_OPEN_CONNECTION, link):
             return ConnectionFault.LOST
-        return ConnectionFault.NONE
+        return _NO_FAULT
 
     def refuses_connection(self, source: str, target: str) -> bool:
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
@@ -122,9 +129,9 @@ class NetworkFaults(LinkConditions):
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
         plan, now_ns = self._plan, self._kernel.now_ns
-        if self._inject_if(FaultKind.PARTITION, link):
+        if self._inject_if(_PARTITION, link):
             directions = [(source, target), (target, source)]
-        elif self._inject_if(FaultKind.ONE_WAY_LINK, link):
+        elif self._inject_if(_ONE_WAY_LINK, link):
             directions = [(source, target)]
         else:
             return 0
@@ -138,7 +145,7 @@ class NetworkFaults(LinkConditions):
         """Return the queueing and transfer time on a slow link; 0 on other links."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
-            if not size_bytes or not self._inject_if(FaultKind.SLOW_LINK, link):
+            if not size_bytes or not self._inject_if(_SLOW_LINK, link):
                 return 0
             lasts_ns = self._draw_ns(_MS, plan.slow_link_ms_max, f"slow link {link}")
             self._slow_until_ns[direction] = now_ns + lasts_ns

@@ -352,7 +352,17 @@ class Kernel:
     def wake(self, task: SimTask) -> None:
         if task.waiting is None or not task.machine.alive:
             return
-        self._make_ready(task, woken=True)
+        assert not self._is_one_moment, f"{task.name} is woken inside without_scheduling_points"
+        if self._lone is not None:
+            self._draw_lone_quanta()
+        task.waiting = None
+        task.woken = True
+        if self.trace is not None:
+            self.trace.on_ready(task)
+        self._ready.append(task)
+        if self._policy.interrupts_on_wake:  # as `_end_quantum`
+            self._horizon -= self.fuel
+            self.fuel = 0
 
     def limit_wait_to(self, task: SimTask, due_ns: int) -> None:
         """Shorten the wait of a task to due_ns if it is parked and not dead."""
@@ -414,8 +424,9 @@ class Kernel:
                 chosen = ready[0]
                 if self._on_uncontested_point is None:
                     self._lone, self._lone_since = chosen, step
-                    self.fuel = max(0, self._disturb_step - step - 1)
-                    self._horizon = step + self.fuel
+                    fuel = self._disturb_step - step - 1
+                    self.fuel = fuel = fuel if fuel > 0 else 0  # `max` would take longer
+                    self._horizon = step + fuel
                     return chosen
                 self._on_uncontested_point(self.current, label)
             else:
@@ -446,16 +457,19 @@ class Kernel:
         if lone is None:
             return
         self._lone = None
-        policy = self._policy
-        step = end = self._horizon - self.fuel
-        free_to = step - (self.fuel < 0)  # `reschedule` asks for the next quantum itself, at a point without fuel
+        fuel = self.fuel
+        step = end = self._horizon - fuel
+        free_to = step - (fuel < 0)  # `reschedule` asks for the next quantum itself, at a point without fuel
+        quantum = self._policy.quantum
         try:
-            while (end := begin + policy.quantum(lone, begin)) < free_to:
-                assert end >= begin, f"{policy.name} grants {end - begin} points"
+            while (end := begin + quantum(lone, begin)) < free_to:
+                assert end >= begin, f"{self._policy.name} grants {end - begin} points"
                 begin = end + 1  # the point that found no fuel
         except Exception as failure:
             self._policy_failure = failure
-        self._horizon = end = min(end, max(begin, self._disturb_step - 1))
+        if end >= self._disturb_step:
+            end = max(begin, self._disturb_step - 1)
+        self._horizon = end
         self.fuel = end - step
 
     def _switch_to(self, chosen: SimTask | None) -> Any:
@@ -523,26 +537,19 @@ class Kernel:
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `advance_clock` may have passed the timer
+        if due_ns > self.now_ns:  # `advance_clock` may have passed the timer
+            self.now_ns = due_ns
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.hash_pending_words()
         for task in self._timers.pop_due(self.now_ns):
-            self._make_ready(task, woken=False)
+            assert task.waiting is not None, f"{task.name} can run already"
+            task.waiting = None
+            task.woken = False
+            if self.trace is not None:
+                self.trace.on_ready(task)
+            self._ready.append(task)
         return True
-
-    def _make_ready(self, task: SimTask, *, woken: bool) -> None:
-        assert task.waiting is not None, f"{task.name} can run already"
-        assert not self._is_one_moment, f"{task.name} is woken inside without_scheduling_points"
-        if self._lone is not None:
-            self._draw_lone_quanta()
-        task.waiting = None
-        task.woken = woken
-        if self.trace is not None:
-            self.trace.on_ready(task)
-        self._ready.append(task)
-        if self._policy.interrupts_on_wake:
-            self._end_quantum()
 
     def _end_quantum(self) -> None:
         """Make the current task call `reschedule` at its next scheduling point."""

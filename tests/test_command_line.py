@@ -122,6 +122,11 @@ def test_a_command_for_a_store_directory_imports_no_simulation(name: str) -> Non
     assert imported_by(program_of([name, "--help"]), "tornlog.sim", "tornlog.faults") == []
 
 
+def test_a_run_without_a_mutant_collects_no_mutants() -> None:
+    bugs = "tornlog.scenarios.mutants.bugs"
+    assert imported_by(program_of(["run", "process-kill", "--seed", "1", "--no-corpus"]), bugs) == [bugs]
+
+
 def test_the_probe_command_module_imports_no_console_scenarios_or_store() -> None:
     unwanted = ("rich", "tornlog.scenarios", "tornlog.store", "tornlog.faults.simulation", *HEAVY)
     assert imported_by("import tornlog.reports.cli.probe.command", *unwanted) == []

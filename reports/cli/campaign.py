@@ -21,7 +21,7 @@ from ...scenarios.campaigns.runner import Batch, CampaignReach, Tally, batches_o
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants.known import applied_mutant
-from ...scenarios.mutants.versions import VERSIONS, Version
+from ...scenarios.mutants.version import Version
 from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import ReplayPolicy
 from ...sim.process import STALL_SECONDS, CpuLimitReached, stall_limit
@@ -184,6 +184,8 @@ def _version_and_mutant(options: RunOptions) -> tuple[Version | None, str | None
     require_mutant(mutant)
     if name is None:
         return None, mutant
+    from ...scenarios.mutants.versions import VERSIONS  # here, because it collects all mutants
+
     if name not in VERSIONS:
         raise unknown_name_error("version", name, VERSIONS, "--as")
     if mutant is not None:

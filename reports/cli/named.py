@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import typer
 
+from ...scenarios import mutants
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import POLICIES, Scenario
-from ...scenarios.mutants import MUTANTS
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import find_mutant
 from .console import ERR
@@ -17,7 +17,7 @@ from .options import unknown_name_error
 def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
     """Raise BadParameter for an unknown mutant. None means the unmodified store."""
     if name is not None and not is_mutant(name, option):
-        raise unknown_name_error("mutant", name, MUTANTS, option)
+        raise unknown_name_error("mutant", name, mutants.MUTANTS, option)
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:

@@ -14,7 +14,7 @@ from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.pairs import count_occurred_pairs
 from ...scenarios.campaigns.runner import ALL, CampaignReach, Tally, incomplete_verdict_words, verdict_of
 from ...scenarios.claims.catalogue import SCENARIOS
-from ...scenarios.mutants.versions import BugPresence, Version
+from ...scenarios.mutants.version import BugPresence, Version
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.marks import MARKS
 from ...scenarios.runs.outcome import COUNTED

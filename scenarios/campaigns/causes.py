@@ -14,7 +14,6 @@ from typing import Any
 
 from ...sim.interruption import Interruption
 from ..mutants.mutant import Mutant, compose_mutants
-from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
 from .failures.parts import violates
 from .runner import Tally
@@ -132,6 +131,8 @@ def violation_kinds_with_causes(
 
 
 def _with_likeliest_causes(row: ViolationKind, version: str) -> ViolationKind:
+    from ..mutants.versions import VERSIONS  # here, because it collects all mutants
+
     return with_causes(row, tuple(VERSIONS[version].members.values()))
 
 

@@ -8,6 +8,7 @@ memory without the knowledge of the simulated disk. `NativeCore` documents all f
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from sys import byteorder
 from typing import Any
 
@@ -18,8 +19,15 @@ from ...store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, Pulled, Run
 from ...store.formats.consume_queue import BLANK_ENTRY, decode_entry, encode_entry, is_ext_address
 from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ...store.formats.host import IPV4_BYTES, IPV6_BYTES, Host
-from ...store.formats.index import ENTRY_BYTES, SLOT, entries_position, time_diff_s
-from ...store.formats.index import decode_entry as decode_index_entry
+from ...store.formats.index import (
+    ENTRY,
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    SLOT,
+    SLOT_BYTES,
+    entries_position,
+    time_diff_s,
+)
 from ...store.formats.index import encode_entry as encode_index_entry
 from ...store.formats.index_key import key_hash, key_hashes, keys_of
 from ...store.formats.java_hash import java_hash
@@ -50,6 +58,7 @@ _TAGS, _LIGHT = PROPERTY_TAGS.encode(), PROPERTY_INNER_MULTI_DISPATCH.encode()
 _INT32_MAX, _INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 _TIME_MAX_MS = 1 << 62
 _AT_FRONT = (0,)
+_KEYS_MAX = 1024
 _HOSTS = ("born_timestamp_ms", "born_host", "store_host", "reconsume_times")
 _RECORD_FIELDS = ("topic", "properties", "body", "queue_id", "flag", "sys_flag", *_HOSTS, "prepared_transaction_offset")
 _BATCH_FIELDS = ("units", "topic", "shared_properties", "queue_id", "sys_flag", *_HOSTS)
@@ -141,26 +150,24 @@ class SimulatedCore:
         records: list[bytes],
         /,
     ) -> bool:
-        try:
-            raw_topic, raw_key = topic.encode(), key.encode()
-        except UnicodeEncodeError:
+        encoded = _encode_and_hash(topic, key)
+        if encoded is None:
             return False
+        raw_topic, raw_key, hashed = encoded
         numbers = (next_entry, begin_ms, end_ms, count_max, limit)
-        if not (0 <= file_begin_ms <= _TIME_MAX_MS and all(-_INT64_MAX - 1 <= each <= _INT64_MAX for each in numbers)):
+        if not 0 <= file_begin_ms <= _TIME_MAX_MS or min(numbers) < -_INT64_MAX - 1 or max(numbers) > _INT64_MAX:
             return False
         entries_at = entries_position(slots)
         if slots <= 0 or entries_at > len(index):
             raise ValueError("slots or log is out of range, or a result is no list")
-        hashed, entries = key_hash(topic, raw_key), (len(index) - entries_at) // ENTRY_BYTES
-        (number,) = SLOT.unpack_from(index, entries_position(hashed % slots))
-        if number > next_entry or number >= entries:
+        (number,) = SLOT.unpack_from(index, HEADER_BYTES + SLOT_BYTES * (hashed % slots))
+        if number > next_entry or number >= (len(index) - entries_at) // ENTRY_BYTES:
             return True
         while number > 0 and len(offsets) < count_max:
-            entry = decode_index_entry(index, entries_at + ENTRY_BYTES * number)
-            stored_ms = file_begin_ms + (1000 * entry.time_diff_s if number > 1 else 0)
+            stored_hash, offset, diff_s, previous = ENTRY.unpack_from(index, entries_at + ENTRY_BYTES * number)
+            stored_ms = file_begin_ms + (1000 * diff_s if number > 1 else 0)
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
-            offset = entry.physical_offset
-            if entry.key_hash == hashed and is_in_time and log_begin <= offset < limit and offset not in offsets:
+            if stored_hash == hashed and is_in_time and log_begin <= offset < limit and offset not in offsets:
                 segment_number, position = divmod(offset - log_begin, segment_bytes)
                 if segment_number >= len(segments):
                     return False
@@ -173,9 +180,9 @@ class SimulatedCore:
                 if found:
                     offsets.append(offset)
                     records.append(found)
-            if stored_ms + 999 < begin_ms or entry.previous >= number:
+            if stored_ms + 999 < begin_ms or previous >= number:
                 return True
-            number = entry.previous
+            number = previous
         return True
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
@@ -331,6 +338,16 @@ class SimulatedCore:
         place_records(record, _AT_FRONT, queue_offset, physical_offset, store_timestamp_ms, is_v6)
         pages[position : position + len(record)] = record
         return len(record)
+
+
+@lru_cache(maxsize=_KEYS_MAX)  # a query calls `find` for each index file
+def _encode_and_hash(topic: str, key: str) -> tuple[bytes, bytes, int] | None:
+    """Return topic and key in UTF-8, and their hash; None if UTF-8 cannot encode them."""
+    try:
+        raw_topic, raw_key = topic.encode(), key.encode()
+    except UnicodeEncodeError:
+        return None
+    return raw_topic, raw_key, key_hash(topic, raw_key)
 
 
 def _record_with_key(

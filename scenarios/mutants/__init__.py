@@ -27,4 +27,12 @@ def _collect_mutants() -> dict[str, Mutant]:
     return by_id
 
 
-MUTANTS: dict[str, Mutant] = _collect_mutants()
+MUTANTS: dict[str, Mutant]
+
+
+def __getattr__(name: str) -> dict[str, Mutant]:
+    """Collect `MUTANTS` at the first use. That takes as long as many runs, and most commands apply no mutant."""
+    if name != "MUTANTS":
+        raise AttributeError(name)
+    found = globals()[name] = _collect_mutants()
+    return found

@@ -9,11 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 
-from . import MUTANTS
+from .. import mutants
 from .activity import Activity
 from .files import is_in_file, mutant_in_file, names_in_file
 from .mutant import Mutant
-from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
@@ -22,7 +21,9 @@ def find_mutant(name: str) -> Mutant | None:
         return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
     if not colon:
-        return MUTANTS.get(name) or find_in_versions(name)
+        from .versions import find_in_versions  # here, because it collects all mutants
+
+        return mutants.MUTANTS.get(name) or find_in_versions(name)
     try:
         mutant = _mutants_of(module).get(id_)
     except LookupError:
@@ -50,7 +51,7 @@ def mutant_names(name: str) -> list[str]:
 
 def mutants_in(module: str | None) -> list[str]:
     """None means the catalogue. Raises LookupError."""
-    return list(MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
+    return list(mutants.MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
 
 
 def survivors_in(module: str | None) -> dict[str, str]:

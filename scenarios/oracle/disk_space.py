@@ -90,7 +90,7 @@ class RemovalObserver(Protocol):
     def record_queue_end(self, place: tuple[str, int]) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class WatchedRemovals:
     """The files of a running store. Checks and records each file removal before it happens.
 
@@ -107,7 +107,8 @@ class WatchedRemovals:
     """The number of unexpired segments that retention may still remove because the disk is full."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._files, name)
+        method = vars(self)[name] = getattr(self._files, name)  # later calls find the method here
+        return method
 
     def unlink(self, path: str) -> None:
         store = self.store

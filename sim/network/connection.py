@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..machine import Machine, WaitGate
 from .medium import ConnectionFault, NetworkMedium, earliest_time_ns
 
+_BROKEN, _LOST = ConnectionFault.BROKEN, ConnectionFault.LOST  # an attribute of an Enum takes longer than a name
 _RESET_AFTER_NS = 924 * 1_000_000_000
 """TCP resets a connection if data stays unacknowledged for this time (tcp(7), tcp_retries2)."""
 
@@ -34,12 +35,15 @@ class WireDirection:
     def last_arrival_ns(self) -> int:
         return self._pieces[-1][0] if self._pieces else 0
 
-    def send(self, data: bytes, arrives_ns: int) -> None:
+    def send(self, data: bytes, arrives_ns: int) -> int:
+        """Add a piece. Return its arrival time, which is not before that of the previous piece."""
         # b"" would mean the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
-        self._pieces.append((max(arrives_ns, self.last_arrival_ns), data))
+        arrives_ns = max(arrives_ns, self.last_arrival_ns)
+        self._pieces.append((arrives_ns, data))
         self.size_bytes += len(data)
+        return arrives_ns
 
     def end_stream(self, arrives_ns: int) -> None:
         if self.ended_ns is None:
@@ -182,8 +186,8 @@ class SimConnection:
 
     @property
     def receives(self) -> bool:
-        now_ns = self._medium.kernel.now_ns
-        return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
+        first_ns = self.next_ns(receives=True)
+        return self.closed or (first_ns is not None and first_ns <= self._medium.kernel.now_ns)
 
     @property
     def sends(self) -> bool:
@@ -195,7 +199,11 @@ class SimConnection:
 
         Only reads by the other end free buffer space, and these call `wake_watchers`.
         """
-        return earliest_time_ns((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
+        broken_ns = self.broken_ns
+        if not receives:
+            return broken_ns
+        next_ns = self.incoming.next_ns()
+        return next_ns if broken_ns is None or (next_ns is not None and next_ns < broken_ns) else broken_ns
 
     @property
     def is_lost_by_reboot(self) -> bool:
@@ -260,10 +268,10 @@ class SimConnection:
         now_ns = medium.kernel.now_ns
         if not self.is_lost and not peer.closed:
             mishap = conditions.draw_connection_fault(self.host, peer.host)
-            if mishap is ConnectionFault.BROKEN:
+            if mishap is _BROKEN:
                 self.set_broken_time(now_ns + self._delay_ns(0))
                 peer.set_broken_time(now_ns + self._delay_ns(0))
-            elif mishap is ConnectionFault.LOST:
+            elif mishap is _LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
             peer.incoming.add_lost_bytes(len(data))  # counted, so a sender on a lost link waits once the buffer is full
@@ -276,17 +284,11 @@ class SimConnection:
             if first > 1:
                 first = conditions.first_piece_bytes(self.host, peer.host, first)
                 assert 0 < first <= len(data), (first, len(data))
-            peer.incoming.send(data[:first], self._arrival_ns(first))
-            first_ns = peer.incoming.last_arrival_ns
+            first_ns = last_ns = peer.incoming.send(data[:first], self._arrival_ns(first))
             if first < len(data):
-                behind_ns = self._delay_ns(len(data) - first)
-                peer.incoming.send(data[first:], peer.incoming.last_arrival_ns + behind_ns)
-            assert now_ns <= first_ns <= peer.incoming.last_arrival_ns, (
-                now_ns,
-                first_ns,
-                peer.incoming.last_arrival_ns,
-            )
-            conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_arrival_ns)
+                last_ns = peer.incoming.send(data[first:], first_ns + self._delay_ns(len(data) - first))
+            assert now_ns <= first_ns <= last_ns, (now_ns, first_ns, last_ns)
+            conditions.note_arrival(self.host, peer.host, now_ns, last_ns)
             peer.wake_at_arrival(first_ns)
 
     def _arrival_ns(self, size_bytes: int) -> int:

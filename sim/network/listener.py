@@ -157,8 +157,9 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
-            self._gate.wait(earliest_time_ns((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
+            watched = self._watched.items()
+            times_ns = [what.next_ns(receives=receives) for what, (receives, sends) in watched if receives or sends]
+            self._gate.wait(earliest_time_ns([due_ns, *times_ns]))
 
     def wake(self) -> None:
         self._medium.pass_scheduling_point(self._machine, f"wake {self._gate.label}")

@@ -9,7 +9,6 @@ Source: RocketMQ NettyRemotingClient.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, RemotingCommand
@@ -121,7 +120,9 @@ class RemotingClient:
 
     def _encode_frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
-        return self._encode(replace(signed, opaque=opaque, flag=signed.flag | flag))
+        numbers = signed.code, opaque, signed.flag | flag, signed.language, signed.version
+        # `replace` would take longer than the encoding.
+        return self._encode(RemotingCommand(*numbers, signed.remark, signed.ext_fields, signed.body, signed.form))
 
     def _open_link(self) -> "ClientConnection":
         with self._lock:

@@ -46,6 +46,8 @@ class TagFilter:
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
         """Parse a tag expression. The expression None matches every message."""
+        if expression is None or expression == "*":  # most consumers
+            return _EVERY_MESSAGE
         text = java_trim(expression or "*")
         tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
@@ -65,3 +67,6 @@ class TagFilter:
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
         return True
+
+
+_EVERY_MESSAGE = TagFilter("*", None)

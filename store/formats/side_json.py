@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from json.encoder import encode_basestring
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..errors import CorruptFileError
@@ -45,6 +46,8 @@ _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
 
 def encode_scalar(value: str | float | None) -> str:
     """Encode like `json.dumps`, but faster."""
+    if isinstance(value, str):
+        return encode_basestring(value)
     return str(value) if type(value) is int else _encode_plain(value)
 
 
@@ -88,9 +91,9 @@ def encode_side_json(fields: Mapping[str, Table]) -> bytes:
 
 
 def _encode_value(value: "int | str | Table", depth: int) -> str:
-    if isinstance(value, EncodedValue):
-        return value
-    if isinstance(value, int | str):
+    if isinstance(value, str):
+        return value if isinstance(value, EncodedValue) else encode_scalar(value)
+    if isinstance(value, int):
         return encode_scalar(value)
     if not value:
         return "{}"

@@ -92,7 +92,8 @@ def file_name_of(path: str) -> str:
 
 def segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
     """Return the index of the last segment that begins at or before `offset`, else 0."""
-    number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
+    number = (offset - segments[0].base_offset) // segment_bytes
+    number = 0 if number < 0 else number if number < len(segments) else len(segments) - 1  # `min` would take longer
     if segments[number].base_offset > offset:  # a gap precedes this segment, so its index is lower
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
     return number
@@ -156,7 +157,10 @@ class SegmentQueue:
         if not segments:
             return None
         number = segment_index(segments, offset, self.segment_bytes)
-        return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
+        for one in segments[number : number + 2]:
+            if offset < one.end_offset:
+                return one
+        return None
 
     def last_segment(self) -> Segment | None:
         segments = self.segments

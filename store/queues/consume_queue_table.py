@@ -62,7 +62,8 @@ class ConsumeQueueTable:
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all_queues(self) -> list[ConsumeQueue]:
-        return [queue for _, queue in sorted(self._queues.items())]
+        queues = self._queues
+        return [queues[name] for name in sorted(queues)]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
         """Map the files of all queues. Returns one error for each ignored directory entry that belongs to no queue.

@@ -7,10 +7,8 @@ A version has three kinds of mutants: the whole version, each of its bugs alone,
 from functools import cache
 
 from ..mutant import Mutant
+from ..version import Version
 from .rocketmq_4_9_8 import ROCKETMQ_4_9_8
-from .version import BugInVersion, BugPresence, Version
-
-__all__ = ["VERSIONS", "BugInVersion", "BugPresence", "Version", "find_in_versions"]
 
 VERSIONS: dict[str, Version] = {version.id: version for version in (ROCKETMQ_4_9_8,)}
 

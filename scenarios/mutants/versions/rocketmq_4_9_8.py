@@ -7,8 +7,8 @@ Uncertain bugs are disabled.
 
 from .. import MUTANTS
 from ..mutant import Mutant
+from ..version import BugInVersion, BugPresence, Version
 from . import rocketmq_4_9_8_deviations as deviations
-from .version import BugInVersion, BugPresence, Version
 
 _HAS = {
     "flush-advance-on-io-error": "MappedFile.flush logs the error and moves the position; fixed after 5.3.3 (#9713)",

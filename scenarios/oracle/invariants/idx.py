@@ -277,7 +277,7 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
         return set()
     if store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR:  # the store creates no more index files
         dispatched_to = min(dispatched_to, store.index.last_update[1])
-    min_offset = store.min_phy_offset
+    min_offset, raw_key = store.min_phy_offset, key.encode()
     return {
         put.physical_offset
         for put in ledger.puts
@@ -286,7 +286,8 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
         and put.waiting_place is None
         and put.topic == topic
         and put.name not in ledger.lost_puts
-        and key.encode() in keys_of(put.properties)
+        and raw_key in put.properties  # most puts end here, before their properties are parsed
+        and raw_key in keys_of(put.properties)
     }
 
 

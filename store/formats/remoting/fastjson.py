@@ -186,6 +186,8 @@ def _unescape(escape: re.Match[str]) -> str:
 
 def integer_of(value: Any) -> int | None:
     """Convert a value. Returns None for a missing value. Raises ValueError if fastjson would fail."""
+    if type(value) is int:  # the common case
+        return value
     if isinstance(value, str):
         if value in _NO_VALUE:
             return None

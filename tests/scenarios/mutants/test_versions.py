@@ -7,7 +7,8 @@ from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named
 from tornlog.scenarios.mutants.mutant import Mutant
-from tornlog.scenarios.mutants.versions import VERSIONS, BugPresence
+from tornlog.scenarios.mutants.version import BugPresence
+from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 
 VERSION = VERSIONS["rocketmq-4.9.8"]

@@ -11,7 +11,7 @@ from pkgutil import walk_packages
 from typing import NamedTuple
 
 import tornlog.store
-from tornlog.scenarios.mutants.known import MUTANTS
+from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.config import StoreConfig

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...claims.ranges import Ranges
-from .. import MUTANTS
-from ..mutant import Mutant, compose_mutants
+from .. import mutants
+from ..claims.ranges import Ranges
+from .mutant import Mutant, compose_mutants
 
 
 class BugPresence(StrEnum):
@@ -49,11 +49,12 @@ class Version:
     def __post_init__(self) -> None:
         ids = [fact.id for fact in self.facts]
         assert len({*ids}) == len(ids), "a bug has one verdict"
-        assert MUTANTS.keys() <= {*ids}, MUTANTS.keys() - {*ids}
+        known = mutants.MUTANTS.keys()
+        assert known <= {*ids}, known - {*ids}
 
     @property
     def members(self) -> dict[str, Mutant]:
-        catalogue = {fact.id: MUTANTS[fact.id] for fact in self.facts if fact.is_present}
+        catalogue = {fact.id: mutants.MUTANTS[fact.id] for fact in self.facts if fact.is_present}
         return catalogue | {mutant.id: mutant for mutant in self.deviations}
 
     def mutant(self, *, without: str | None = None) -> Mutant:
