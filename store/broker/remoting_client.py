@@ -9,6 +9,7 @@ Source: RocketMQ NettyRemotingClient.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..errors import CorruptFileError
 from ..formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, RemotingCommand
