@@ -5,6 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
+from .disturbances import NO_SPACE_IN_WRITE_BACK
 
 _KILLS: Mapping[str, Any] = {
     "disk": ("process-kill",),
@@ -139,7 +140,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.4, kills=_KILLS)
         .with_optional(0.3, queue_flushes=_QUEUE_FLUSHES),
         stream="recovery-vouches-for-nothing-unwritten",
-    ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
+    )
+    .with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS)
+    .with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(
         "crash-in-log-truncation",
