@@ -53,7 +53,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         "transaction-outcome",
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
         "is checked until it is decided or given up",
-        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS),
+        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS).with_late_optional(
+            0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}}
+        ),
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.
