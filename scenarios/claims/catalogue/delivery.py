@@ -5,6 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
+from .disturbances import EXPIRING_GAPS
 
 _TRANSACTIONS = Ranges(
     transactions={"chance": (0.4, 1.0)},
@@ -62,7 +63,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "half-message-offset-gap",
         "after a queue skips offsets, later half messages in it are decided or checked like all others",
-        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
+        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)).with_late_optional(
+            0.4, expiry=EXPIRING_GAPS
+        ),
         stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.

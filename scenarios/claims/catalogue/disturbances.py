@@ -11,6 +11,12 @@ LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_
 NO_SPACE_IN_WRITE_BACK = {"faults": {"sync_error": ("ENOSPC", "EDQUOT")}}
 """Syncs fail because no space is left for the data, which does not mean that a later sync can succeed."""
 FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}
+EXPIRING_GAPS: Mapping[str, Any] = {
+    "retention": {"deletes_segments": (True,)},
+    "consume_queue_bytes": (60, 100),
+    "commit_log_bytes": (1024, 2048),
+}
+"""Retention removes queue files with skipped offsets."""
 _DELAYED_WITH_CLOCK_STEPS: Mapping[str, Any] = {
     "delay": {"chance": (0.8,)},
     "disturbances": {"clock_step_chance": (0.3, 0.5)},
