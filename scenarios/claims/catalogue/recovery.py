@@ -37,6 +37,17 @@ _QUEUE_FLUSHES: Mapping[str, Any] = {
     "faults": {"failed_write_back_chance": (0.1, 0.3)},
 }
 """The syncs that fail are mostly those of queues."""
+_EMPTIED_QUEUES: Mapping[str, Any] = {
+    "retention": {"deletes_segments": (True,)},
+    "sync_flush": (False,),
+    "flush": {"thorough_interval_ms": (10_000,)},
+    "commit_log_bytes": (4096,),
+    "messages": {"body_bytes_max": (900,)},
+    "topics": (2,),
+    "queues_per_topic": (4,),
+    "consume_queue_bytes": (20, 40),
+}
+"""Retention removes the old messages of a queue, and a power cut the new ones."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
@@ -56,7 +67,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3, 4),
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
-    ),
+    ).with_late_optional(0.3, emptied_queues=_EMPTIED_QUEUES),
     # Recovery starts at the checkpoint, not earlier.
     Scenario.define(
         "checkpoint-order",
