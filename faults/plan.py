@@ -18,6 +18,8 @@ from .kinds import FaultKind
 AnyPlan = TypeVar("AnyPlan", "FaultPlan", "NetworkPlan")
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """File systems with a model of failed syncs."""
+SYNC_ERRORS = ("EIO", "ENOSPC", "EDQUOT")
+"""Errors of failed syncs, by their names in `errno`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class FaultPlan:
     failed_sync_chance: float = 0.0
     failing_sync: str = "ext4-ordered"
     """The file system, one of FAILING_SYNCS, whose rules apply after a failed sync (`disk.syncs`)."""
+    sync_error: str = "EIO"
+    """The error of failed syncs, one of SYNC_ERRORS. A full disk or quota can fail the allocation in a write-back."""
     failed_write_back_chance: float = 0.0
     """Chance per sync of a file, which then reports a failed background write-back of a page."""
     failed_directory_sync_chance: float = 0.0
@@ -62,9 +66,12 @@ class FaultPlan:
     garbage_chance: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.failing_sync not in FAILING_SYNCS:
-            expected = ", ".join(FAILING_SYNCS)
-            raise ValueError(f"failing_sync: expected one of {expected}, found {self.failing_sync}")
+        for name, found, known in (
+            ("failing_sync", self.failing_sync, FAILING_SYNCS),
+            ("sync_error", self.sync_error, SYNC_ERRORS),
+        ):
+            if found not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(known)}, found {found}")
 
 
 NO_FAULTS = FaultPlan()

@@ -35,6 +35,7 @@ _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
     errno.EBUSY: "Device or resource busy",
+    errno.EDQUOT: "Disk quota exceeded",
     errno.EEXIST: "File exists",
     errno.EINVAL: "Invalid argument",
     errno.EIO: "Input/output error",

@@ -8,6 +8,8 @@ The effect of a failed sync depends on the file system (`FaultPlan.failing_sync`
     ext4-data     success, because the journal has the data. The later copy to the file fails, and the data is lost when
                   the journal's space is reused. The file's next sync raises EIO; then as with ext4-ordered
 
+`FaultPlan.sync_error` can replace EIO.
+
 After a failed directory sync the names are not durable. A failed journal write (`stopped_file_system_chance`) stops the
 file system until a power-off.
 
@@ -216,7 +218,7 @@ class Syncs:
         if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
             injector.stopped = _STOPPED_WITH[injector.faults.failing_sync]
         injector.end_operation(machine, why.kind, number)
-        raise os_error(errno.EIO, why.path)
+        raise os_error(getattr(errno, injector.faults.sync_error), why.path)
 
     # -- failed syncs ------------------------------------------------------------------------------
 

@@ -117,6 +117,8 @@ class TransactionPlan:
     """Half messages, which producers commit or roll back later or never."""
 
     chance: float = knob_field(0.0, plain=0.0, weight=4, in_sessions=False)
+    clock_ahead_ms: int = knob_field(0, plain=0, in_sessions=False)
+    """How far the clocks of some producers are ahead of the store's clock; negative: behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,8 @@ class Drawing:
         draft = Draft(topic, queue_id, wait, content, is_legal)
         if self.draw_behaviour is not None and stream.chance(plan.transactions.chance, "transaction"):
             draft.behaviour = self.draw_behaviour(stream)
-            draft.content = content._replace(born_timestamp_ms=now_ms)  # the immunity time begins at the born time
+            # The immunity time begins at the born time.
+            draft.content = content._replace(born_timestamp_ms=now_ms + self._draw_clock_ahead_ms(stream, name))
             self._draw_message(draft, stream, about, name)
             return draft
         longest = draw_longest(about, plan)
@@ -181,6 +182,10 @@ class Drawing:
         longest = None if level or light_names else longest
         self._draw_message(draft, stream, about, name, level, light_names, longest)
         return draft
+
+    def _draw_clock_ahead_ms(self, stream: Stream, name: str) -> int:
+        ahead_ms = self.plan.transactions.clock_ahead_ms
+        return self.streams(f"{stream.name}/clock").with_subject(name).choice((0, ahead_ms), "ahead") if ahead_ms else 0
 
     def _draw_batch(
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None

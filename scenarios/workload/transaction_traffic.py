@@ -189,11 +189,13 @@ class TransactionTraffic(StoreUser):
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
+            # A half message from the future makes later ones wait until it is old enough.
+            late_ms_max += min(max(self.plan.transactions.clock_ahead_ms, 0), TRANSACTIONS.transaction_timeout_ms)
         found = tx.check_check_request(
             transaction,
             record,
             now_ms=self.store.world.clock.now_ms(),
-            began_ms=max(self._began_ms, self._newest_stored_ms),
+            began_ms=max(self._began_ms, self._newest_stored_ms, self._stored_ms(name, record)),
             late_ms_max=late_ms_max,
             may_be_early=transaction is not None and self._may_have_been_due(transaction, record),
             asks_once=ledger.transactions.hears_all,
@@ -203,12 +205,20 @@ class TransactionTraffic(StoreUser):
         violations = list(found)
         self._spawn_task("answer", lambda: self._answer_check_request(transaction, record, violations))
 
-    def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
-        """Return whether a clock that was set back may have made a half message due early.
+    def _stored_ms(self, name: str, record: MessageRecord) -> int:
+        """Return the store time of the first record of a half message, else of its given copy."""
+        put = self.ledger.by_name.get(name)
+        return record.store_timestamp_ms if put is None or put.stored_ms is None else put.stored_ms
 
-        Either the clock had reached the due time before the step back, or it was before the born time after the step.
+    def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
+        """Return whether a wrong clock may have made a half message due early.
+
+        Either the clock had reached the due time before a step back, or it was before the born time: after a step, or
+        because the producer's clock is ahead.
         """
         born_ms = record.born_timestamp_ms
+        if self.plan.transactions.clock_ahead_ms > 0 and born_ms > self._stored_ms(transaction.name, record):
+            return True
         due_ms = born_ms + (transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms)
         was_before_birth = any(back.to_ms < born_ms for back in self.ledger.clock_set_back) or (
             transaction.name in self._earlier and self._began_ms < born_ms  # after a restart the clock is right again

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .disturbances import LATE_SEGMENTS
+from .disturbances import LATE_SEGMENTS, NO_SPACE_IN_WRITE_BACK
 
 _LATE_COMMITS: Mapping[str, Any] = {
     "sync_flush": (False,),
@@ -109,7 +109,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"failed_sync_chance": (0.0, 0.02, 0.1), "failed_write_back_chance": (0.02, 0.1)},
         endings=("crash in traffic", "crash at rest", "stop"),
         consumers=(0,),
-    ),
+    ).with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK),
     # Producers put properties near the longest that a record can hold, in bytes or in characters.
     Scenario.define(
         "longest-properties",

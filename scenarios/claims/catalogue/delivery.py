@@ -5,6 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
+from .disturbances import EXPIRING_GAPS
 
 _TRANSACTIONS = Ranges(
     transactions={"chance": (0.4, 1.0)},
@@ -53,14 +54,18 @@ SCENARIOS: tuple[Scenario, ...] = (
         "transaction-outcome",
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
         "is checked until it is decided or given up",
-        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS),
+        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS).with_late_optional(
+            0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}}
+        ),
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.
     Scenario(
         "half-message-offset-gap",
         "after a queue skips offsets, later half messages in it are decided or checked like all others",
-        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
+        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)).with_late_optional(
+            0.4, expiry=EXPIRING_GAPS
+        ),
         stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.

@@ -8,7 +8,15 @@ from ..scenario import Scenario
 
 LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)}}
 """Puts give up on a new segment after 5 s, and the segment is created later."""
+NO_SPACE_IN_WRITE_BACK = {"faults": {"sync_error": ("ENOSPC", "EDQUOT")}}
+"""Syncs fail because no space is left for the data, which does not mean that a later sync can succeed."""
 FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}
+EXPIRING_GAPS: Mapping[str, Any] = {
+    "retention": {"deletes_segments": (True,)},
+    "consume_queue_bytes": (60, 100),
+    "commit_log_bytes": (1024, 2048),
+}
+"""Retention removes queue files with skipped offsets."""
 _DELAYED_WITH_CLOCK_STEPS: Mapping[str, Any] = {
     "delay": {"chance": (0.8,)},
     "disturbances": {"clock_step_chance": (0.3, 0.5)},
@@ -108,5 +116,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         messages={"batch_chance": (0.0, 0.2), "limit_bytes": (0, 0, 200)},
         capacity_bytes=(0, 0, 0, 24_000),
-    ),
+    ).with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK),
 )

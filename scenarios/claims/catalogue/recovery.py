@@ -5,6 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
+from .disturbances import EXPIRING_GAPS, NO_SPACE_IN_WRITE_BACK
 
 _KILLS: Mapping[str, Any] = {
     "disk": ("process-kill",),
@@ -36,6 +37,17 @@ QUEUE_FLUSHES: Mapping[str, Any] = {
     "faults": {"failed_write_back_chance": (0.1, 0.3)},
 }
 """The syncs that fail are mostly those of queues."""
+_EMPTIED_QUEUES: Mapping[str, Any] = {
+    "retention": {"deletes_segments": (True,)},
+    "sync_flush": (False,),
+    "flush": {"thorough_interval_ms": (10_000,)},
+    "commit_log_bytes": (4096,),
+    "messages": {"body_bytes_max": (900,)},
+    "topics": (2,),
+    "queues_per_topic": (4,),
+    "consume_queue_bytes": (20, 40),
+}
+"""Retention removes the old messages of a queue, and a power cut the new ones."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
@@ -55,7 +67,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3, 4),
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
-    ),
+    ).with_late_optional(0.3, emptied_queues=_EMPTIED_QUEUES),
     # Recovery starts at the checkpoint, not earlier.
     Scenario.define(
         "checkpoint-order",
@@ -121,7 +133,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
         consumers=(1, 2),
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
-    ),
+    ).with_late_optional(0.4, expiry=EXPIRING_GAPS),
     # The kernel fails to write back data of a dead process, and reports the error once, to the next process that syncs.
     Scenario(
         "failed-writeback-before-start",
@@ -139,7 +151,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.4, kills=_KILLS)
         .with_optional(0.3, queue_flushes=QUEUE_FLUSHES),
         stream="recovery-vouches-for-nothing-unwritten",
-    ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
+    )
+    .with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS)
+    .with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(
         "crash-in-log-truncation",

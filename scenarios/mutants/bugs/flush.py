@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+from ....store.errors import is_disk_full
 from ....store.log.flush import FlushCommitLogService, GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.recovery.recovery import Recovery
 from ....store.retention.cleaning import CleanCommitLog
+from ....store.running_flags import RefusalReason
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -109,6 +111,24 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
             self.on_flushed()
         return moved
     return False
+
+
+# CockroachDB treated ENOSPC of a sync as temporary (cockroachdb/cockroach#64385).
+@bug("full-disk-sync-retried", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
+@needs(_WITH_FAILED_SYNCS, faults={"failed_sync_chance": (0.1,), "sync_error": ("ENOSPC",)})
+def flush_again_after_full_disk(self: FlushCommitLogService, least_pages: int) -> bool:
+    """A sync that failed because the disk was full is retried, and the next sync counts as proof of all data."""
+    try:
+        moved = self.queue.flush(least_pages)
+    except OSError as error:
+        if not bit(is_disk_full(error)):
+            self._sync_failed = True
+            self.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, str(error))
+        return False
+    if moved:
+        self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)
+        self.on_flushed()
+    return moved
 
 
 # Group commit compares positions and ignores errors.

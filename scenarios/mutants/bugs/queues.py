@@ -338,3 +338,23 @@ def is_full_with_first(self: QueuePuller, count: int, end_bytes: int, max_messag
     config = self._config
     disk_max, memory_max = config.max_transfer_bytes_on_message_in_disk, config.max_transfer_bytes_on_message_in_memory
     return bit(end_bytes > (disk_max if in_disk else memory_max))
+
+
+# NATS: the sequence of an empty stream is 0 after a kill (nats-io/nats-server#6881).
+@bug("emptied-queue-restarts", ConsumeQueue, "truncate", found_by=("QOFF", "READ", "VIS", "CLEAN"))
+@needs(
+    SCENARIOS["truncated-record-returns"].ranges,
+    retention={"deletes_segments": (True,)},
+    sync_flush=(False,),
+    flush={"thorough_interval_ms": (10_000,)},
+    commit_log_bytes=(4096,),
+    messages={"body_bytes_max": (900,)},
+    topics=(2,),
+    queues_per_topic=(4,),
+    consume_queue_bytes=(20, 40),
+)
+def truncate_or_remove(self: ConsumeQueue, queue_offset: int, *, syncs_zeros: bool = False) -> bool:
+    """A recovery that removes all entries of a queue also removes its files, and with them the queue's counter."""
+    if bit(queue_offset * ENTRY_BYTES <= self.queue.min_offset and self.queue.min_offset > 0):
+        return self.remove_all_segments()
+    return truncate_or_remove.original(self, queue_offset, syncs_zeros=syncs_zeros)

@@ -1,6 +1,7 @@
 """Bugs of retention: wrong removals, and puts refused for too long."""
 
 from ....store.errors import CorruptFileError
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.formats.scan import scan_records
@@ -159,3 +160,18 @@ def has_first_message_expired(self: CleanCommitLog, segment: Segment) -> bool:
     reserved_ms = self._config.file_reserved_time_hours * 3_600_000
     now_ms = self._world.clock.now_ms()
     return bit(first is not None and 0 < first.store_timestamp_ms <= now_ms - reserved_ms)
+
+
+# RocketMQ's MappedFileQueue.deleteExpiredFileByOffset reads the last entry of each file.
+@bug("blank-entry-expires-queue-file", ConsumeQueue, "has_expired_segment", found_by=("CLEAN",))
+@needs(_DELETING, starts={"skipped_numbers_max": (2, 9)}, lives=(2, 3), endings=("stop", "crash at rest"))
+def has_expired_last_entry(self: ConsumeQueue, log_min_offset: int) -> bool:
+    """Retention removes a queue file that ends in a blank entry, although earlier entries point into the log."""
+    segments = self.queue.segments
+    if len(segments) < 2:
+        return False
+    end = segments[0].size_bytes
+    last = decode_entry(segments[0].file.view(end - ENTRY_BYTES, end), 0)
+    has_expired = last.physical_offset < log_min_offset
+    bit(has_expired and not has_expired_last_entry.original(self, log_min_offset))
+    return has_expired

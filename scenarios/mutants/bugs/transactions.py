@@ -8,7 +8,12 @@ from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, H
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
 from ....store.services import transaction_check, transaction_service
-from ....store.services.transaction_check import HalfMessageVerdict, TransactionalMessageCheckService, verdict_on
+from ....store.services.transaction_check import (
+    HalfMessageVerdict,
+    TransactionalMessageCheckService,
+    TransactionConfig,
+    verdict_on,
+)
 from ....store.services.transaction_queues import OpQueue
 from ....store.services.transaction_service import (
     EndTransactionResult,
@@ -50,6 +55,16 @@ def put_newest_op(self: TransactionalMessageService, half: HalfMessage) -> bool:
 def put_first_op(self: TransactionalMessageService, half: HalfMessage) -> bool:
     """A decision about a half message that was put back leaves its newest copy without an op."""
     return _put_one_op(self, half, half.first_offset)
+
+
+# RocketMQ asks at once about a half message with a born time in the future.
+@bug("future-half-stops-check", transaction_check, "verdict_on", found_by=("TX", "QUIET", "LIVE"))
+@needs(_ASKED, transactions={"chance": (1.0,), "clock_ahead_ms": (_HOUR_MS,)}, heals=(True,))
+def wait_until_born(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
+    """A half message with a born time in the future is too young for a check, and so are all later ones."""
+    verdict = verdict_on(half, now_ms, config, reserved_ms)
+    is_from_future = now_ms < half.record.born_timestamp_ms and half.immunity_ms is None
+    return HalfMessageVerdict.TOO_YOUNG if bit(is_from_future and verdict is HalfMessageVerdict.DUE) else verdict
 
 
 @bug("op-born-in-1970", (transaction_check, transaction_service), "op_message", found_by=("PREFIX",))

@@ -158,8 +158,8 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
     """QOFF: yield each queueOffset that repeats, follows a gap, or differs from the answer to the producer.
 
     Light queues have their offsets in the properties, and must have no gaps either. After a removal by retention,
-    queue offsets continue, unless the whole queue was removed. A torn sector may give a record the offset of another
-    record, or an offset that its queue has not reached.
+    queue offsets continue, also in a queue without messages, unless the whole queue was removed. A torn sector may give
+    a record the offset of another record, or an offset that its queue has not reached.
     """
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
@@ -193,6 +193,11 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
             summary = f"{put.name} has another queue offset than its answer"
             at, answered = found.position + 20, str(put.queue_offset)
             yield _misnumbered(summary, found.file, at, "queueOffset", answered, str(queue_offset))
+    for key, least in expired.items():
+        queue = evidence.store.queues.get(key)
+        if queue is not None and key not in expected and queue.max_offset < least:
+            summary = f"the next message of {key[0]}/{key[1]} gets the queue offset of a removed one"
+            yield _misnumbered(summary, queue.directory, 0, "maxOffset", f">= {least}", str(queue.max_offset))
 
 
 def check_answered_place(

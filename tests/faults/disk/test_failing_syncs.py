@@ -45,6 +45,20 @@ def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(variant: str) -
     assert rig.disk.image_after_power_off().files["/log"].content[:6] == b"oooooo"
 
 
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT"])
+def test_a_failed_sync_may_report_missing_space_and_still_loses_the_data(name: str) -> None:
+    rig = Rig(image=LOG, faults=FaultPlan(failed_sync_chance=1.0, sync_error=name))
+    mapped = rig.files.map("/log", 2 * PAGE)
+    mapped.store(0, b"doomed")
+    with pytest.raises(OSError, match=r"/log") as failure:
+        mapped.msync(0, PAGE)
+    with rig.disk.with_faults(failed_sync_chance=0.0):
+        mapped.msync(0, PAGE)
+
+    assert failure.value.errno == getattr(errno, name)
+    assert rig.disk.image_after_power_off().files["/log"].content[:6] == b"oooooo"
+
+
 @pytest.mark.parametrize(("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")])
 def test_after_a_failed_sync_readers_see_the_new_bytes_or_on_btrfs_the_old_bytes(variant: str, seen: bytes) -> None:
     rig = Rig(image=LOG, faults=failing_sync_plan(variant))

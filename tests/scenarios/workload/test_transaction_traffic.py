@@ -140,6 +140,19 @@ def test_a_decided_transaction_is_not_decided_again_in_a_later_life(
     assert set(decided) == {0, 1}, "without a crash no decision is repeated"
 
 
+@pytest.mark.parametrize("ahead_ms", [3_600_000, 500, -3_600_000])
+def test_producers_with_a_wrong_clock_cause_no_violation(transaction_plan: Plan, ahead_ms: int) -> None:
+    plan = transaction_plan.replace(
+        transactions={"clock_ahead_ms": ahead_ms}, heals=True, pauses={"chance": 0.5, "ms_max": 3_000}
+    )
+    run = execute(plan, "2")
+    assert run.violations == []
+    assert run.ledger is not None
+    halves = [put for put in run.ledger.puts if put.name in run.ledger.transactions.by_name and put.stored_ms]
+    errors_ms = {round(put.content.born_timestamp_ms - put.stored_ms, -2) for put in halves if put.stored_ms}
+    assert {0, ahead_ms} <= errors_ms
+
+
 def test_a_drawn_behaviour_sets_the_immunity_property_of_the_half_message() -> None:
     stream = Choices("behave").stream("one")
     drawn = [transaction_traffic.draw_behaviour(stream) for _ in range(100)]

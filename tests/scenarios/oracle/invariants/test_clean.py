@@ -121,6 +121,17 @@ def test_a_queue_that_reuses_offsets_of_its_expired_messages_is_a_violation(evid
     assert (violation.expected, violation.found) == ("2", "1")
 
 
+def test_a_queue_without_messages_that_lost_its_counter_is_a_violation(evidence: Evidence) -> None:
+    expire_records(evidence, 3)
+    evidence.store.queues["T0", 0].max_offset = 3
+    assert list(consume_queues.check_queue_offsets(evidence)) == []
+    evidence.store.queues["T0", 0].max_offset = 2
+    (violation,) = consume_queues.check_queue_offsets(evidence)
+    assert (violation.expected, violation.found) == (">= 3", "2")
+    evidence.ledger.ended_queues.add(("T0", 0))
+    assert list(consume_queues.check_queue_offsets(evidence)) == []
+
+
 def test_queue_offsets_may_restart_at_0_in_a_removed_queue(evidence: Evidence) -> None:
     expire_records(evidence, 2)
     (last,) = evidence.store.records
