@@ -8,9 +8,8 @@ Source: RocketMQ ConfigManager, DataVersion.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ..formats.remoting.json_body import JsonMembers
 from ..formats.side_json import TableEncoder, decode_side_json, encode_side_json
@@ -41,19 +40,13 @@ def json_field(name: str, default: Any, *, bits: int = 64) -> Any:
     return field(default=default, metadata={"name": name, "bits": bits})
 
 
-@cache
-def _json_names(kind: type[Any]) -> list[tuple[str, str]]:
-    """Return the JSON name and the name of each field of an entry, in the order of a file."""
-    return sorted((one.metadata["name"], one.name) for one in fields(kind))
-
-
 @dataclass(frozen=True, slots=True)
 class TableEntry:
     """An entry. The first field is its name; the others have defaults."""
 
     @property
     def json_members(self) -> dict[str, Any]:
-        return {key: getattr(self, name) for key, name in _json_names(cast(Any, type(self)))}
+        return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
     def from_json_members(cls, name: str, members: JsonMembers) -> Self:
