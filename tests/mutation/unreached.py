@@ -22,6 +22,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.connections:Connections.count", "broker.connections:Connections.held_bytes"),
         *("broker.connections:_protocol_hint", "broker.server:RemotingServer.pools"),
         *("broker.request_pool:RequestPool.name", "broker.request_pool:RequestPool.head_request_wait_ms"),
+        *("broker.connections:Connections.is_started", "running_flags:RunningFlags.lasting"),
     ),
     "a request that no simulated user sends: see docs/simulated-requests.md": (
         *("broker.processors.send:*hook*", "broker.processors.send:*reply*", "broker.clients:*.find_channel"),
@@ -46,6 +47,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "consumers of runs keep one expression, never broadcast, and pull as often as they register": (
         *("services.consumer_filter:*", "broker.subscriptions:*", "broker.processors.pull:*._registered_subscription"),
         "filters.message_filter:TagFilter.matches_record",
+        "filters.message_filter:TagFilter.parse",
     ),
     "no client sends a message to a retry topic itself; consumers use CONSUMER_SEND_MSG_BACK": (
         *("broker.processors.send:SendMessageProcessor._send", "broker.processors.send:*._retry_or_dead_letter"),
@@ -68,6 +70,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.processors.group_admin:*.reset_offset", "broker.processors.client_manage:*.unregister_client"),
         *("broker.connections:Connections._process_commands", "broker.clients:ProducerManager.unregister"),
         "services.transaction_service:TransactionalMessageService.on_check",
+        "broker.processors.group_admin:GroupAdminProcessor.consume_message_directly",
     ),
     "an invalid request that an operator sends in few seeds": (
         *("broker.sending:refuse_timer_properties", "broker.topic_names:_name_fault", "broker.requests:*"),
@@ -76,6 +79,11 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.processors.group_admin:*.update_group", "broker.processors.client_manage:*.update_offset"),
         "broker.server:RemotingServer._refuse_at_once",
     ),
+    "a request that an operator sends in few seeds": (
+        "broker.processors.group_admin:GroupAdminProcessor.consumer_connections",
+        "broker.clients:ClientChannelInfo.json_members",
+    ),
+    "executed at the import, before the runs": ("broker.versioned_table:json_field",),
     "damage that fuzzing and the tests of damaged files make": (
         *("index.index_file:*_defects", "index.index_file:IndexFile.select_offsets", "index.index_service:*.load"),
         *("log.segment_queue:*._find_base_offsets", "log.segment_queue:*._find_irregular_files"),
@@ -99,6 +107,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.server:RemotingServer._finish_request", "queues.consume_queue_ext:ConsumeQueueExt.put"),
         *("queues.dispatch:_always_true", "index.index_file:IndexFile.put_*", "broker.clients:*.close_expired"),
         "log.flush:GroupCommit*",
+        "broker.remoting_client:ClientConnection._give_up",
     ),
     "an error of the network or of a task that no fault injects there": (
         *("broker.connections:Connections.listen", "broker.connections:Connections._accept_connections"),
@@ -111,6 +120,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("replication.ha_service:*", "queues.dispatch:ArrivalNotifier.notify", "log.transient_pool:*._write"),
         *("services.transaction_check:*._put_question", "broker.client_calls:ClientPushes.push"),
         "broker.remoting_client:RemotingClient._open_link",
+        "broker.remoting_client:ClientConnection._complete_or_pass_on",
     ),
     "a race, or two faults at once, which 26 seeds of each scenario do not meet": (
         *("log.segment:Segment._first_nonzero_from", "log.segment_queue:*", "log.commit_log:*.append_replicated"),
@@ -120,6 +130,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("queues.consume_queue_ext:*.remove_before", "queues.pull:*", "log.group_transfer:*"),
         *("broker.parts:BrokerParts.offset_by_time", "broker.processors.pull:*._store_offset_moved_event"),
         *("broker.processors.client_manage:*._starts_at_zero_in_memory", "broker.name_server:*._own_broker"),
+        *("broker.client_calls:ClientCalls.*", "retention.cleaning:CleanConsumeQueue.remove_expired"),
     ),
 }
 """Reason -> patterns of functions."""
