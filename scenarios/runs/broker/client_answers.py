@@ -87,7 +87,7 @@ class ClientAnswers:
         is_failure = self._stream.chance(_FAILURE_CHANCE, "fails")
         code = ResponseCode.SYSTEM_ERROR if is_failure else ResponseCode.SUCCESS
         remark = f"failure {number}" if is_failure else None
-        said: dict[str, object] = {"number": number}
+        body: dict[str, object] = {"number": number}
         if request.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
-            said = {"messageQueueTable": {MessageQueue(question.name, self._user.name, 0): number}}
-        return response_to(request, code, remark, {ANSWER_FIELD: str(number)}, encode_json_body(said))
+            body = {"messageQueueTable": {MessageQueue(question.name, self._user.name, 0): number}}
+        return response_to(request, code, remark, {ANSWER_FIELD: str(number)}, encode_json_body(body))
