@@ -542,6 +542,7 @@ class Kernel:
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.hash_pending_words()
+        assert not self._is_one_moment, "a timer ends inside without_scheduling_points"
         for task in self._timers.pop_due(self.now_ns):
             assert task.waiting is not None, f"{task.name} can run already"
             task.waiting = None
