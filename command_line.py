@@ -31,7 +31,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "run": Entry(
         "reports.cli.run",
         "RunOptions",
-        "Cut the power of simulated stores, and check what survives.",
+        "Run crash scenarios of the store, and check every promise.",
         work="campaign.run_campaign",
     ),
     "list": Entry("reports.cli.listing", "list_", "List scenarios, faults, disks, policies, mutants and other names."),
@@ -77,7 +77,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "sweep": Entry(
         "reports.pipeline.sweep.command",
         "SweepOptions",
-        "Run many seeds into a table; an interrupted sweep is resumed.",
+        "Run many seeds, and write the results to a table.",
         work="sweeping.sweep_seeds",
     ),
     "analyze": Entry(
@@ -154,8 +154,15 @@ GROUP_SUMMARIES = {"plot": "Draw pictures, with tables of their data."}
 class Command(TyperCommand):
     """A command that checks its places for results first, and allows `--json` without a FILE.
 
-    `--json` at the end or before another option means `-`, standard output.
+    `--json` at the end or before another option means `-`, standard output. An option without a metavar shows `N` for a
+    number, and `DIR`, `FILE` or the last word of its name for a text, where typer would show `<int range>` or `<str>`.
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            if parameter.metavar is None:
+                parameter.metavar = _metavar(parameter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the line, with the `-` inserted."""
@@ -189,6 +196,18 @@ class Command(TyperCommand):
             ):  # the reader closed the pipe; typer would exit with 1, which here means a broken promise
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(_PIPE_CLOSED) from None
+
+
+def _metavar(parameter: Any) -> str | None:
+    """Return a metavar, or None for typer's own: of flags, and of choices, which it lists."""
+    if parameter.param_type_name == "argument":
+        name = parameter.name.upper()
+        return f"[{name}]..." if parameter.nargs == -1 else name
+    if getattr(parameter, "is_flag", False) or hasattr(parameter.type, "choices"):
+        return None
+    if hasattr(parameter.type, "file_okay"):
+        return "FILE" if parameter.type.file_okay else "DIR"
+    return str(parameter.opts[0]).rpartition("-")[2].upper() if parameter.type.name == "str" else "N"
 
 
 class _Late(TyperCommand):

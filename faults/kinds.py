@@ -105,8 +105,8 @@ class FaultKind(StrEnum):
         "as page kept, with the version of the last sync",
         _OSDI_2014,
     )
-    PAGE_AT_A_MIDDLE_MOMENT = _crash(
-        "page at a middle moment",
+    INTERMEDIATE_PAGE = _crash(
+        "intermediate page",
         "an unsynced page has a version between its last sync and its last write",
         "the page was written back and changed afterwards",
         "as page kept, with any version in between",
@@ -163,8 +163,8 @@ class FaultKind(StrEnum):
         "during the allocation",
         "ext4_alloc_file_blocks and __btrfs_prealloc_file_range in Linux; posix_fallocate in the GNU C library",
     )
-    EMPTYING_UNDONE = _crash(
-        "emptying undone",
+    TRUNCATION_UNDONE = _crash(
+        "truncation undone",
         "a file that was truncated and rewritten has its old content",
         "the truncation is metadata and was not logged in time",
         "as size lost; the old content comes back",
@@ -243,8 +243,8 @@ class FaultKind(StrEnum):
         "the data survives process kills and os-crash; a power cut loses it until an honest sync of any file",
         f"{_FAST_2013}; Rajimwale et al., Coerced Cache Eviction and Discreet-Mode Journaling, DSN 2011",
     )._replace(knob="lying_sync_chance")
-    LIE_EXPOSED = _crash(
-        "lie exposed",
+    SYNCED_DATA_LOST = _crash(
+        "synced data lost",
         "a power cut lost data that a sync had acknowledged",
         "the drive's volatile cache is lost with the power",
         "counted per lost page, name or length that a lying sync covered",
@@ -355,8 +355,8 @@ class FaultKind(StrEnum):
         "ENOSPC; the length is unchanged",
         "posix_fallocate(3), ERRORS",
     )._replace(knob="failed_extend_chance", passes=True, excuses=Excuse.NO_SPACE, odds=(0.1,))
-    HOLE_WITHOUT_ROOM = _space(
-        "hole without room",
+    SIGBUS_ON_FULL_DISK = _space(
+        "SIGBUS on full disk",
         "a process was killed by a store to a hole of a mapped file on a full disk",
         "blocks of a sparse file are allocated at the first store, which can only fail with SIGBUS",
         "extending a file allocates nothing; on a full disk a first store kills the process, and a pwrite raises "
@@ -489,15 +489,15 @@ class FaultKind(StrEnum):
         "one bit of one number is flipped when a machine handles it",
         "Stone and Partridge, When the CRC and TCP Checksum Disagree, SIGCOMM 2000",
     )._replace(knob="flipped_bit_chance", by_scenarios=True)
-    OLD_BLOCKS = _crash(
-        "old blocks",
+    STALE_BLOCKS = _crash(
+        "stale blocks",
         "unwritten sectors of the log hold bytes of an older segment",
         "some file systems do not zero new blocks, so reads return their previous content",
         "bytes of an older segment are put after the end of the log in the image",
         "ext4(5), data=writeback",
     )._replace(by_scenarios=True)
-    ODD_SIZE = _rest(
-        "odd size",
+    WRONG_FILE_SIZE = _rest(
+        "wrong file size",
         "a segment before the last one, or a queue's file, was too short",
         "the directory was copied or restored incompletely",
         "a segment other than the last, or any file of a queue, is cut in the image",
@@ -531,15 +531,15 @@ class FaultKind(StrEnum):
         "the file is truncated, or eight of its bytes are set, in the image; the log has the same information",
         "general operating experience",
     )._replace(by_scenarios=True)
-    SEGMENT_MADE_AHEAD = _rest(
-        "segment made ahead",
+    SEGMENT_AFTER_GAP = _rest(
+        "segment after a gap",
         "an empty segment of the log came after a missing or an unfinished one at a restart",
         "a store may make segments ahead and never sync their directory, so a power cut can lose the earlier one",
         "empty segments are added to the image of a stopped store; the next start removes them",
         "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014 (order of directory operations)",
     )._replace(by_scenarios=True)
-    SEGMENT_MADE_TWICE = _rest(
-        "segment made twice",
+    DUPLICATE_SEGMENT = _rest(
+        "duplicate segment",
         "a segment of the log had a second file without data, in another directory, at a restart",
         "a crash interrupts the creation of a file, and a later process creates the file in another directory",
         "a file of zeros is added to the image of a stopped store; the next start removes it",

@@ -154,8 +154,8 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_docstring(name: str) 
     [
         ("explore", f"Default: {LIMIT}, or {WHOLE_LIMIT} with several machines"),
         ("shrink", f"Default: {TRIES_MAX}."),
-        ("fuzz", f"Some of {', '.join(TARGETS)}. Default: all"),
-        ("fuzz", f"Apply a bug: {', '.join(FUZZED)}, or"),
+        ("fuzz", f"One or more of {', '.join(TARGETS)}. Default: all"),
+        ("fuzz", f"Put a bug into the code: {', '.join(FUZZED)}, or"),
     ],
 )
 def test_help_shows_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:

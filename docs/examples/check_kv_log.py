@@ -42,12 +42,12 @@ class Clients:
         """Judge the values after a start. They are the only allowed ones from here on."""
         found = store.items()
         for key in sorted(found.keys() - self._allowed.keys()):
-            raise PromiseBroken("nothing is invented", f"{key!r} was never put")
+            raise PromiseBroken("no record is invented", f"{key!r} was never put")
         for key, allowed in self._allowed.items():
             value = found.get(key)
             if value not in allowed:
                 expected = " or ".join(map(repr, allowed))
-                raise PromiseBroken("what was put is there", f"{key!r}: expected {expected}, found {value!r}")
+                raise PromiseBroken("every put is present", f"{key!r}: expected {expected}, found {value!r}")
             self._allowed[key] = [value]
 
 

@@ -83,7 +83,7 @@ class PowerCut:
                 change.apply_loss(entries, kept_bytes)
                 injected[change.loss_kind(kept_bytes)] += 1
                 if change.acknowledged:
-                    injected[FaultKind.LIE_EXPOSED] += 1
+                    injected[FaultKind.SYNCED_DATA_LOST] += 1
             else:
                 change.apply(entries)
         entries.remove_orphans()  # a lost directory loses its entries
@@ -168,7 +168,7 @@ class PowerCut:
                     apply_version(content, start, page.writes[:version])
                 injected[_outcome_name(page, version)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content, durable):
-                injected[FaultKind.LIE_EXPOSED] += 1
+                injected[FaultKind.SYNCED_DATA_LOST] += 1
         return with_pages_replaced(durable, pages)
 
     def _garbage_ranges(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
@@ -194,7 +194,7 @@ class PowerCut:
 def _outcome_name(page: DirtyPage, version: int) -> str:
     if version == len(page.writes):
         return FaultKind.PAGE_KEPT
-    return FaultKind.PAGE_AT_A_MIDDLE_MOMENT if version else FaultKind.PAGE_LOST
+    return FaultKind.INTERMEDIATE_PAGE if version else FaultKind.PAGE_LOST
 
 
 def _build_image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:

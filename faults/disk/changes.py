@@ -3,8 +3,8 @@
     change             durable under strict POSIX when              fault if lost
     create             its directory is synced                       name lost
     extend             the file is synced                            size lost, partial extend
-    empty              the file is synced                            emptying undone
-    truncate           the file is synced                            emptying undone
+    empty              the file is synced                            truncation undone
+    truncate           the file is synced                            truncation undone
     unlink             its directory is synced                       unlink undone
     rename             the directory of the new name is synced       rename undone
     exchange           the directory of the second name is synced    rename undone
@@ -224,7 +224,7 @@ class Empty(_FileChange):
     """A file is emptied and gets a new Inode."""
 
     kind = "empty"
-    lost = FaultKind.EMPTYING_UNDONE
+    lost = FaultKind.TRUNCATION_UNDONE
     file: int
     inode: Inode
 
@@ -237,7 +237,7 @@ class Truncate(_FileChange):
     """A file is truncated to a new Inode. A lost truncation restores the old Inode without later writes."""
 
     kind = "truncate"
-    lost = FaultKind.EMPTYING_UNDONE
+    lost = FaultKind.TRUNCATION_UNDONE
     file: int
     inode: Inode
     size_bytes: int

@@ -258,4 +258,4 @@ class FlawedMappedFile(SimMappedFile):
         if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR, self.path)
         if not self._volume.fill_holes(self.path, self._inode, start, end):
-            self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM, self.path)
+            self._injector.signal_bus_error(self._machine, FaultKind.SIGBUS_ON_FULL_DISK, self.path)

@@ -76,7 +76,7 @@ def print_failure(console: Console, failure: FailureText) -> None:
     for kind, text in failure.lines:
         words, indent, style = _FORMATS[kind]
         print_line(console, indent, words.format(text), style=style)
-    for words, text in (("files", failure.files), ("again", failure.again)):
+    for words, text in (("files", failure.files), ("reproduce", failure.again)):
         if text:
             console.print(f"  {words}: [bold]{escape(text)}[/bold]", soft_wrap=True)
 

@@ -64,7 +64,7 @@ class Finding:
                 *_lines_under("crashes", record.crashes),
                 *_lines_under("schedule", record.schedule),
                 *_lines_under("draws", others),
-                *_lines_under("story", self.story),
+                *_lines_under("events", self.story),
             ]
         )
 

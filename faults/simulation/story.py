@@ -18,7 +18,7 @@ _ZEROS = re.compile(r"(?<=/)0{9,}(?=\d)")
 """The zeros before a file name of 20 digits, which would take half of a line."""
 _LETTERS = re.compile(r"([a-z])\1{19,}")
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
-REPORTS = ("fault", "damaged", "power", "error", "recovered", "branch", "refused", "answered", "state", "violated")
+REPORTS = ("fault", "damaged", "power", "error", "recovered", "mark", "refused", "answered", "state", "violated")
 """First words of the kinds of events that are no operation: what disk and store report."""
 _LINES_MIN = 9
 """Number of events that a story with reports has even if fewer concern the failure."""
@@ -110,7 +110,7 @@ def story_of(
     chosen += [number for weight, number in weighed if not weight][: max(0, fewest - len(chosen))]
     chosen.sort()
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
-    about = shorten_paths(f", these concern {', '.join(concern.names[:4])}", root) if concern.names else ""
+    about = shorten_paths(f"; the others concern {', '.join(concern.names[:4])}", root) if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
     return [left_out, *(_event_line(shown[number], root) for number in chosen)]
 

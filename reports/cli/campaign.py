@@ -72,7 +72,7 @@ def run_campaign(options: RunOptions) -> NoReturn:
     drawn = draw_first_seed() if wanted is None and first is None else None
     if drawn is not None:
         first, line = drawn.seed, f"{line} --first-seed {drawn.seed}"
-        print_note(f"first seed {first}, drawn {drawn.origin}; the same seeds again: {line}")
+        print_note(f"first seed {first}, drawn {drawn.origin}; reproduce: {line}")
     began = perf_counter()
     with interruptible() as interruption:
         corpus = SeedCorpus(options, scenarios)

@@ -100,7 +100,7 @@ def print_paths(paths: Iterable[Path]) -> None:
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in texts:
-        table.add_column(name, no_wrap=name != "what")
+        table.add_column(name, no_wrap=name not in ("what", "message"))
     for name in figures:
         table.add_column(name, justify="right")
     return table

@@ -160,7 +160,7 @@ class DumpOptions:
     queue: int | None = option(None, min=0, help="Only this queue; needs --topic.")
     begin: int = option(0, "--from", min=0, help="First offset: of the queue with --queue, else of the log.")
     end: int | None = option(None, "--to", min=0, help="Offset after the last message.")
-    limit: int | None = option(None, min=1, help="Maximum of messages.")
+    limit: int | None = option(None, min=1, help="Maximum number of messages.")
     keys: str | None = option(None, help="Only messages with this key or unique key.")
     body: BodyText = option(BodyText.TEXT, help="Format of bodies.")
     json_file: str = option("-", "--json", metavar="FILE", help="Write to FILE instead, - for stdout.")

@@ -29,22 +29,24 @@ class ExploreOptions:
     """
 
     context: typer.Context
-    name: str = argument(..., help="A scenario.", autocompletion=complete_scenario)
-    seed: int = option(0, help="The seed whose first life is explored.")
+    name: str = argument(..., metavar="SCENARIO", help="A scenario.", autocompletion=complete_scenario)
+    seed: int = option(0, help="Seed of the run. Its first life is explored.")
     limit: int | None = option(
-        None, min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines."
+        None, min=1, help="Maximum number of states per crash. Default: 256, or 4 with several machines."
     )
-    disk: str | None = option(None, help="One disk only; see `list`.", autocompletion=complete_disk)
+    disk: str | None = option(None, help="Use only this disk; see `list`.", autocompletion=complete_disk)
     messages: int | None = option(None, min=1, help="Messages per producer, instead of the drawn number.")
-    nest: int = option(0, min=0, max=8, help="Depth of crashes inside recovery, for some states.")
-    heal: bool = option(False, help="Also check that each recovered store works after the faults have stopped.")
+    nest: int = option(0, min=0, max=8, help="Also crash the recovery of some states, and its recovery, to this depth.")
+    heal: bool = option(
+        False, "--heal", help="Also check that each recovered store works after the faults have stopped."
+    )
     mutant: Mutant = None
     jobs: Jobs = 1
     schedules: bool = option(False, "--schedules", help="Explore schedules instead of crashes.")
     delays: int | None = option(None, min=0, help="Schedules with up to N delays. Default: 1.")
     preemptions: int | None = option(None, min=0, help="Schedules with up to N preemptions.")
     attribute_points: AttributePoints = False
-    after: str | None = option(None, help="Continue after the schedule with this name.")
+    after: str | None = option(None, metavar="NAME", help="Continue after the schedule with this name.")
     stop_at_first: bool = option(False, "--stop-at-first", help="Stop at the first schedule that breaks a promise.")
     out: Path | None = option(None, file_okay=False, help="Write failures to DIR/failures.")
     json_file: JsonFile = None

@@ -185,7 +185,7 @@ def _crashes_result(
     blocks = [
         _kinds_table(explored),
         Lines("", On.TERMINAL, lines=_summary_lines(explored)),
-        _failures_block_of_run(explored.failures, paths, "repeat with --out DIR"),
+        _failures_block_of_run(explored.failures, paths, "add --out DIR, which stores the failure"),
     ]
     tone, exit_code = _tone_and_exit_code(explored.failures, interruption)
     return Result("explore", headline, Verdict(tone, verdict), exit_code, document, blocks=blocks)

@@ -28,23 +28,21 @@ class FuzzOptions:
     formats: list[str] | None = argument(
         None,
         metavar="[FORMAT]...",
-        help="Some of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
+        help="One or more of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
         " Default: all.",
     )
     time: str | None = option(None, help="Time per format, such as 30s. Default: 10s, unless --inputs is given.")
-    inputs: int | None = option(None, min=1, help="Maximum of inputs per format.")
-    seed: int | None = option(
-        None, min=0, help="The same seed makes the same inputs. Default: drawn with a time budget, else 0."
-    )
+    inputs: int | None = option(None, min=1, help="Maximum number of inputs per format.")
+    seed: int | None = option(None, min=0, help="Seed of the inputs. Default: with a time budget as for `run`, else 0.")
     engine: str = option(ENGINES[0], help=f"One of {', '.join(ENGINES)}.")
     mutant: str | None = option(
         None,
-        help="Apply a bug: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
+        help="Put a bug into the code: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
         " json-depth-unbounded, or one of `list`.",
         autocompletion=complete_mutant,
     )
     replay: Path | None = option(
-        None, exists=True, dir_okay=False, help="Check the input in FILE, a finding or a file of a corpus."
+        None, exists=True, dir_okay=False, help="Check one input: a finding, or a file of a corpus."
     )
     jobs: int = option(1, min=1, help="Processes, one format each.")
     out: Path | None = option(None, file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus.")

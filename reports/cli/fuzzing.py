@@ -65,7 +65,7 @@ def fuzz_formats(options: FuzzOptions) -> NoReturn:
         if seconds is not None:
             drawn = draw_first_seed()
             seed, line = drawn.seed, command_line(options.context)
-            print_note(f"seed {seed}, drawn {drawn.origin}; the same inputs again: {line} --seed {seed}")
+            print_note(f"seed {seed}, drawn {drawn.origin}; reproduce: {line} --seed {seed}")
     every = [FuzzSettings(name, seed, seconds, options.inputs, mutant, options.out) for name in names]
     with interruptible() as interruption:
         try:
@@ -183,7 +183,9 @@ def _short_number(count: int) -> str:
 
 
 def _finding_text(finding: FuzzFailure, path: Path | None) -> FailureText:
-    again = "repeat with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
+    again = (
+        "add --out DIR, which stores the failure" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
+    )
     size = f"input:    {len(finding.raw):,} bytes, shrunk from {len(finding.original):,}"
     lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
     return FailureText(finding.target, lines, again, f"seed {finding.seed}, input {finding.number:,}")

@@ -26,7 +26,7 @@ class MutantsOptions:
 
     context: typer.Context
     ids: list[str] | None = argument(
-        None, help="Mutants. Default: all mutants of the set.", autocompletion=complete_mutant
+        None, metavar="[MUTANT]...", help="Mutants. Default: all mutants of the set.", autocompletion=complete_mutant
     )
     brought: list[str] | None = option(
         None, "--mutant", metavar="FILE.py", help="The mutants of a file, or FILE.py:ID; repeatable."
@@ -35,7 +35,7 @@ class MutantsOptions:
         None, "--set", metavar="MODULE", help="The MUTANTS of an importable module instead of the catalogue."
     )
     scenarios: list[str] | None = option(
-        None, "--scenario", metavar="NAME", help="Run only this scenario; repeatable.", autocompletion=complete_scenario
+        None, "--scenario", help="Run only this scenario; repeatable.", autocompletion=complete_scenario
     )
     narrowed: bool = option(
         False, "--narrowed", help="Narrow the drawn ranges to suit each mutant: to develop a mutant, not to measure."
@@ -43,14 +43,13 @@ class MutantsOptions:
     all_scenarios: bool = option(
         False, "--all-scenarios", help="Continue until each scenario has found the mutant, or up to a limit."
     )
-    seeds: int | None = option(None, min=1, help="Maximum of seeds per mutant and scenario.")
+    seeds: int | None = option(None, min=1, help="Maximum number of seeds per mutant and scenario.")
     time: str | None = option(
         None,
-        metavar="TIME",
-        help="Maximum of core-seconds per mutant, such as 10m. Default: 60s, unless --seeds is given.",
+        help="Maximum CPU time per mutant, such as 10m. Default: 60s, unless --seeds is given.",
     )
     jobs: Jobs = 1
-    shrink: bool = option(False, help="Shrink the failure that finds each mutant, for up to 15 s.")
+    shrink: bool = option(False, "--shrink", help="Shrink the failure that finds each mutant, for up to 15 s.")
     verbose: bool = option(False, "--verbose", help="Show a row for every mutant.")
     out: Path | None = option(None, file_okay=False, help="Write report.html, failures and timelines to DIR.")
     junit: JunitFile = None

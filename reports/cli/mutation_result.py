@@ -235,5 +235,5 @@ def _test_case(one: MutantResult, survivors: Mapping[str, str]) -> Case:
     elif not one.found:
         message = f"not found in {one.seeds} seeds: {one.missed_because}"
         again = shlex.join(["tornlog", "mutants", one.id])
-        outcomes.append(Outcome("failure", "survivor", message, f"{message}; again: {again}"))
+        outcomes.append(Outcome("failure", "survivor", message, f"{message}; reproduce: {again}"))
     return Case(one.id, one.core_seconds, properties, outcomes)

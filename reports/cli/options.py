@@ -46,10 +46,12 @@ TraceFile = Annotated[
     typer.Option("--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto to FILE."),
 ]
 AttributePoints = Annotated[
-    bool, typer.Option("--attribute-points", help="Also switch tasks where the store reads or writes plain attributes.")
+    bool, typer.Option("--attribute-points", help="Also switch tasks at reads and writes of plain attributes.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
-Mutant = Annotated[str | None, typer.Option(help="Apply a known bug (see `list`), or a bug in FILE.py.")]
+Mutant = Annotated[
+    str | None, typer.Option(help="Put a known bug into the store (see `list`), or your own bug in FILE.py.")
+]
 IN_PROCESS = "in-process"
 Master = Annotated[
     str, typer.Option(help=f"Spark master, such as local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
@@ -69,11 +71,11 @@ CorpusDir = Annotated[
         "--corpus",
         metavar="DIR",
         file_okay=False,
-        help="Directory that keeps the cases that failed. The next run tries them first.",
+        help="Directory of failed cases. The next run tries them first.",
     ),
 ]
 NoCorpus = Annotated[
-    bool, typer.Option("--no-corpus", envvar="TORNLOG_NO_CORPUS", help="Neither try nor keep the cases that failed.")
+    bool, typer.Option("--no-corpus", envvar="TORNLOG_NO_CORPUS", help="Neither try nor keep failed cases.")
 ]
 ShipCheck = Annotated[
     list[str] | None,

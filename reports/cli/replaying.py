@@ -93,7 +93,7 @@ def shrink_file(options: ShrinkOptions) -> NoReturn:
                 failure,
                 tries_max=TRIES_MAX if options.tries is None else options.tries,
                 stop=lambda: interruption.is_requested or perf_counter() - began > seconds,
-                same="invariant" if options.any_breach else "signature",
+                same="invariant" if options.same_promise else "signature",
                 stall_seconds=STALL_SECONDS,
                 on_try=lambda record, accepted: update(advance=1),
             )

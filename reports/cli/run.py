@@ -40,40 +40,36 @@ from .options import (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Cut the power of simulated stores, and check what survives."""
+    """Run crash scenarios of the store, and check every promise."""
 
     context: typer.Context
     names: list[str] | None = argument(
         None, metavar="[SCENARIO]...", help="Scenarios. Default: all.", autocompletion=complete_scenario
     )
-    jobs: int = option(1, metavar="N", min=1, help="Processes.")
+    jobs: int = option(1, min=1, help="Processes.")
     seeds: str | None = option(None, metavar="N|A:B", help="Number of seeds of each scenario, or seeds A to B - 1.")
-    seed: int | None = option(None, metavar="N", help="One seed only.")
-    time: str | None = option(
-        None, metavar="TIME", help="Time budget, such as 30s or 5m. Default: 30s, unless --seeds is given."
-    )
+    seed: int | None = option(None, help="One seed only.")
+    time: str | None = option(None, help="Time budget, such as 30s or 5m. Default: 30s, unless --seeds is given.")
     first_seed: int | None = option(
         None,
-        metavar="N",
         min=0,
-        help="The first seed of a time budget. Default: from commit and date in CI, else random.",
+        help="First seed of a run with --time. Default: derived from commit and date in CI, else random.",
     )
     policy: str | None = option(
-        None, metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy
+        None, help="Use only this scheduling policy; see `list`.", autocompletion=complete_policy
     )
     attribute_points: AttributePoints = False
-    disk: str | None = option(None, metavar="NAME", help="One disk only.", autocompletion=complete_disk)
+    disk: str | None = option(None, help="Use only this disk; see `list`.", autocompletion=complete_disk)
     mutant: str | None = option(
         None,
-        metavar="NAME",
-        help="Apply a known bug (see `list`), or your own bug in FILE.py.",
+        help="Put a known bug into the store (see `list`), or your own bug in FILE.py.",
         autocompletion=complete_mutant,
     )
     as_: str | None = option(
         None,
         "--as",
         metavar="VERSION",
-        help="Apply the bugs of a real version, such as rocketmq-4.9.8.",
+        help="Put the known bugs of a RocketMQ version into the store, such as rocketmq-4.9.8.",
         autocompletion=complete_version,
     )
     check_determinism: bool = option(
@@ -81,7 +77,6 @@ class RunOptions:
     )
     processes: int | None = option(
         None,
-        metavar="N",
         min=1,
         help="With --check-determinism: repeat in N processes, in another order, with other hash seeds.",
     )
@@ -93,12 +88,12 @@ class RunOptions:
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="Schedule for one seed, as lines TASK @ LABEL #N -> TASK.",
+        help="Task switches for --seed, one per line: TASK @ LABEL #N -> TASK.",
     )
     require_coverage: bool = option(
         False,
         "--require-coverage",
-        help="Fail if a kind of fault is never injected, a mark never reached, or a scenario not run.",
+        help="Fail if a kind of fault was never injected, a mark never reached, or a scenario never run.",
     )
     verbose: bool = option(False, "--verbose", help="Show a row for every scenario, fault and mark.")
     against: Path | None = option(
@@ -110,7 +105,7 @@ class RunOptions:
         None,
         metavar="DIR",
         file_okay=False,
-        help="Write report.html, failures and timelines to DIR. Default of `run` without options: out.",
+        help="Write report.html, failures and timelines to DIR. `run` without options writes to out.",
     )
     timeline: TimelineFile = None
     trace: TraceFile = None

@@ -200,8 +200,8 @@ def _tried_counts(results: RunResults) -> Iterator[tuple[str, str]]:
     yield "ran", f"{count_text(len(tallies), 'scenario')}, {count_text(points, 'crash point')}"
     yield "faults", f"{faults.total():,} of {count_text(len(faults), 'kind')}{_most_frequent_text(faults)}"
     if never:
-        yield "never", f"{count_text(len(never), 'kind')} that can occur here{_listed_names(never)}"
-    yield "marks", f"{len(marks)} of {len(MARKS)} rare states{_most_frequent_text(marks)}"
+        yield "never", f"{count_text(len(never), 'possible kind')}{_listed_names(never)}"
+    yield "marks", f"{len(marks)} of {len(MARKS)} reached{_most_frequent_text(marks)}"
     yield "more", "--verbose shows every scenario, fault and mark"
     if results.reach.not_run:
         yield "not run", ", ".join(results.reach.not_run)
@@ -251,9 +251,9 @@ def _broken_table(results: RunResults) -> ResultTable:
                 )
             )
         )
-    texts = ("promise", "field and scenarios", *(["likeliest cause"] if is_version else []))
+    texts = ("promise", "wrong field, scenarios", *(["likeliest cause"] if is_version else []))
     on = On.PAGE | (On.TERMINAL | On.VERBOSE if is_version else On.PAGE)
-    return ResultTable("What broke", on, "broke", "", texts, ("times", "seed"), rows)
+    return ResultTable("What broke", on, "broke", "", texts, ("times", "first\nseed"), rows)
 
 
 def _failure_group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:

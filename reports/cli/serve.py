@@ -79,7 +79,7 @@ class ServeOptions:
     """
 
     directory: Path = argument(..., metavar="DIR", file_okay=False, help="A store directory; created if missing.")
-    host: str = option("127.0.0.1", help="Address to listen at.")
+    host: str = option("127.0.0.1", help="Address to listen on.")
     port: int | None = option(
         None, min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."
     )
@@ -89,7 +89,7 @@ class ServeOptions:
     vip_port: bool | None = option(
         None,
         "--vip-port/--no-vip-port",
-        help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
+        help="Also listen on PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
         " but not with port 0.",
         show_default=False,
     )
@@ -112,7 +112,7 @@ class ServeOptions:
     tls_only: bool = option(False, "--tls-only", help="Refuse clients without TLS.")
     open_to_all: bool = option(False, _WORDS, help="Listen beyond loopback with neither --acl nor TLS.")
     name_server: bool = option(
-        False, "--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."
+        False, "--name-server", help="Run only a name server; DIR keeps its KV configuration. Default port: 9876."
     )
     metrics: str | None = option(
         None, metavar="[HOST:]PORT", help="Serve /metrics, /healthz and /readyz over HTTP; 0 for any free port."

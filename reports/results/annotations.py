@@ -35,7 +35,7 @@ def annotation_lines(result: Result, workspace: Path) -> Iterator[str]:
     failures = [one for group in groups for one in group.failures]
     for failure in failures[:_SHOWN_MAX]:
         text = next((line.text for line in failure.lines if line.kind is LineKind.TEXT), failure.title)
-        again = f"\nagain: {failure.again}" if failure.again else ""
+        again = f"\nreproduce: {failure.again}" if failure.again else ""
         yield _error(_place_fields(failure, workspace), f"tornlog {result.command}: {failure.title}", text + again)
     if not failures:
         yield _error({}, f"tornlog {result.command}", result.verdict.text)

@@ -21,14 +21,17 @@ def coverage_blocks(
     """injected: counts of faults and kinds of crash."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
-        bar_group("how lives ended", crashes_of(injected)),
-        bar_group("rare paths taken", marks, MARKS, "marks"),
+        bar_group("crashes by moment and by disk", crashes_of(injected)),
+        bar_group("marks reached", marks, MARKS, "marks"),
     ]
-    note = "Counts; bars are logarithmic. A campaign shows nothing about faults and paths that never occurred."
+    note = (
+        "Counts; bars are logarithmic. A mark is a rarely reached place in the code. The run says nothing about faults"
+        " that were never injected and marks that were never reached."
+    )
     met = count_occurred_pairs(pairs)
     lines = [f"{name}: {', '.join(others)}" for name, others in met.missing_partners().items()]
-    title = f"{met.met:,} of {met.possible_count:,} possible pairs of features and faults met in a run"
-    lacking = "A feature takes part if the seed draws it, a fault if it is injected. Pairs that never met:"
+    title = f"{met.met:,} of {met.possible_count:,} possible pairs of features and faults occurred in the same run"
+    lacking = "A feature occurs if the seed draws it, a fault if it is injected. Pairs that never occurred in one run:"
     return [
         Bars("Coverage", _EVERYWHERE, "coverage", note, groups),
         Lines("", On.VERBOSE, lines=[f"  {text}" for text in pairs_lines(met)]),
@@ -43,7 +46,7 @@ def pairs_lines(pairs: OccurredPairs) -> list[str]:
     more = ", ..." if len(lacking) > _LACKING_SHOWN_MAX else ""
     counts = f"{len(pairs.never):,} of {pairs.possible_count:,}"
     names = ", ".join(lacking[:_LACKING_SHOWN_MAX])
-    return [f"pairs of features and faults that never met: {counts}, most with {names}{more}"]
+    return [f"pairs of features and faults that never occurred in the same run: {counts}, most with {names}{more}"]
 
 
 def promises_matrix(
@@ -65,8 +68,8 @@ def promises_matrix(
         for invariant, meaning in INVARIANTS.items()
     ]
     note = (
-        "Each promise on each disk, with the number of seeds that tried it: they checked it after something that could"
-        " break it. A run ends at the first broken promise."
+        "The number of seeds that tested each promise on each disk. A seed tests a promise if it checks the promise"
+        " after an event that could break it. A run ends at the first broken promise."
     )
     return Matrix("Promises by disk", On.PAGE, "promises", note, columns, rows)
 

@@ -19,7 +19,7 @@ class Details {
 
   about(one) {
     const parts = [element("h2", wordsOf(one)), this.facts(one)];
-    if (one.kind === "put") parts.push(element("h3", "Story"), this.story(one.story));
+    if (one.kind === "put") parts.push(element("h3", "History"), this.story(one.story));
     if (one.kind === "cut") parts.push(...this.lost(one));
     if (one.kind === "violation") parts.push(...this.breach(one));
     return parts;
@@ -79,7 +79,7 @@ class Details {
     const parts = [];
     for (const index of broken.puts.slice(0, 4)) {
       const put = this.record.puts[index];
-      parts.push(element("h3", `Story of ${put.name}`), this.story(put.story));
+      parts.push(element("h3", `History of ${put.name}`), this.story(put.story));
     }
     if (broken.story.length && !broken.puts.length) {
       const found = { at: broken.begin, words: "violation found", tone: "bad" };

@@ -8,7 +8,7 @@ const OUTCOMES = {
   "": ["", ""],
 };
 const OF_PROMISES = ["promise", "made by", "step", "line and call"];
-const COLUMNS = ["message", "put by", "queue", "asked", "answered", "answer", "record", "at the last recovery"];
+const COLUMNS = ["message", "put by", "queue", "put at", "answered", "answer", "record", "at the last recovery"];
 
 function showLedger(record, select) {
   const rows = new Map();

@@ -1,7 +1,7 @@
 // Log lane: positions as steps, with bytes upwards; also ruler and overview, which are drawn alike.
 
 const POSITIONS = {
-  wrote: { words: "wrote", dash: [], width: 2 },
+  wrote: { words: "written", dash: [], width: 2 },
   committed: { words: "committed", dash: [7, 3], width: 1.6 },
   flushed: { words: "flushed", dash: [], width: 2 },
   dispatched: { words: "dispatched", dash: [2, 3], width: 2 },

@@ -45,7 +45,7 @@ class Storyteller:
         syncs: list[OperationRecord] = []
         if written is not None:
             place = f"{shorten_paths(put.path)} [{put.start}, {put.stop})"
-            what = "the machine dies while its record is written" if written.ending else "its record is written"
+            what = "the machine crashes while the record is written" if written.ending else "the record is written"
             lines.append(Line(written.begin, f"{what}: {place}", PLAIN))
             syncs = list(self._syncs_of_record(put, written))
             lines += [*self._name_durability_line(put, written), *map(_sync_line, syncs), *self._visibility_line(put)]
@@ -67,7 +67,7 @@ class Storyteller:
     def _request_line(self, put: Put) -> Line:
         who = task_name_text(self._run.tasks[put.task].name)
         wait = "" if put.wait else ", without waiting for the disk"
-        return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
+        return Line(put.asked, f"{who} puts the message into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
     def _write_of_record(self, put: Put) -> OperationRecord | None:
         """Return the write that completed the record in the page cache.
@@ -89,7 +89,7 @@ class Storyteller:
         if not made:
             return
         directory = put.path.rpartition("/")[0]
-        yield Line(made[-1].begin, f"its file is created: {shorten_paths(put.path)}", PLAIN)
+        yield Line(made[-1].begin, f"the file is created: {shorten_paths(put.path)}", PLAIN)
         until = self._first_loss(made[-1].begin)
         for one in self._by_path.get(directory, ()):
             if one.kind == "sync directory" and made[-1].begin < one.begin < until and not one.ending:
@@ -120,14 +120,14 @@ class Storyteller:
         end = put.log_offset + put.stop - put.start
         for position in self._dispatched if put.log_offset >= 0 else ():
             if position.at > put.asked and position.value >= end:
-                yield Line(position.at, "it is dispatched: consumers can read it", PLAIN)
+                yield Line(position.at, "the record is dispatched: consumers can read the message", PLAIN)
                 return
 
     def _answer_line(self, put: Put, *, durable: bool) -> Iterator[Line]:
         if put.answered < 0:
             if put.status == CUT_OFF:
                 died = next((cut.at for cut in self._run.cuts if cut.at > put.asked), put.asked)
-                yield Line(died, "its producer dies without an answer", PLAIN)
+                yield Line(died, "the producer crashes before it gets an answer", PLAIN)
         elif put.status != _OK:
             yield Line(put.answered, f"answered {put.status}", PLAIN)
         elif self._run.plan is None or not self._run.plan.sync_flush or not put.wait:
@@ -145,26 +145,26 @@ class Storyteller:
         sector_bytes = self._run.sector_bytes
         letters = found.after[put.start // sector_bytes : -(-put.stop // sector_bytes)]
         if number not in cut.damaged:
-            return Line(cut.at, f"{what}: its bytes survive", GOOD)
+            return Line(cut.at, f"{what}: the record survives", GOOD)
         if found.bytes_after < 0:
-            return Line(cut.at, f"{what}: its file loses its name and disappears", BAD)
+            return Line(cut.at, f"{what}: the file loses its name and disappears", BAD)
         if ABSENT in letters:
-            return Line(cut.at, f"{what}: its file loses its length, and the record with it", BAD)
+            return Line(cut.at, f"{what}: the file loses its length, and with it the record", BAD)
         gone = sum(letter in (LOST, MIXED) for letter in letters)
-        sectors = f"{gone} of its {len(letters)} sectors are" if len(letters) > 1 else "its sector is"
-        return Line(cut.at, f"{what}: {sectors} not what was written", BAD)
+        sectors = f"{gone} of {len(letters)} sectors lose" if len(letters) > 1 else "its sector loses"
+        return Line(cut.at, f"{what}: {sectors} the record's bytes", BAD)
 
     def _recovery_lines(self, put: Put) -> Iterator[Line]:
         for outcome in put.outcomes if put.path else ():
             recovery = f"the recovery of {outcome.machine}"
             if outcome.returned:
-                yield Line(outcome.at, f"{recovery} finds it, although an earlier recovery did not", BAD)
+                yield Line(outcome.at, f"{recovery} finds the record, although an earlier recovery did not", BAD)
             elif outcome.found:
-                yield Line(outcome.at, f"{recovery} finds it", GOOD)
+                yield Line(outcome.at, f"{recovery} finds the record", GOOD)
             elif outcome.promised:
-                yield Line(outcome.at, f"{recovery} does not find it, although it was promised", BAD)
+                yield Line(outcome.at, f"{recovery} does not find the record, although the message was promised", BAD)
             else:
-                yield Line(outcome.at, f"{recovery} does not find it; it was not promised", PLAIN)
+                yield Line(outcome.at, f"{recovery} does not find the record; the message was not promised", PLAIN)
 
 
 def _was_found_last(put: Put, at: int) -> bool:
@@ -176,10 +176,10 @@ def _was_found_last(put: Put, at: int) -> bool:
 def _sync_line(sync: OperationRecord) -> Line:
     name = f"{sync.kind} of {shorten_paths(sync.path)}"
     if not sync.ending:
-        return Line(sync.end, f"its bytes are durable: {name}", GOOD)
+        return Line(sync.end, f"the record is durable: {name}", GOOD)
     if sync.ending == CUT_OFF:
         return Line(sync.begin, f"the crash interrupts a sync: {name}", BAD)
-    return Line(sync.end, f"a sync of it fails: {name}", BAD)
+    return Line(sync.end, f"a sync of the record fails: {name}", BAD)
 
 
 def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
@@ -205,4 +205,4 @@ def task_name_text(name: str) -> str:
 def cut_text(cut: Cut) -> str:
     kind = _KINDS.get(cut.how) or (f"power cut ({cut.how})" if cut.how and " " not in cut.how else cut.how)
     place = f", {cut.when} {cut.operation} {shorten_paths(cut.path)}" if cut.operation else ""
-    return f"{kind or 'the machine dies'}{place}"
+    return f"{kind or 'the machine crashes'}{place}"

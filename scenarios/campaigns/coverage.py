@@ -43,5 +43,5 @@ def crashes_of(injected: Mapping[str, int]) -> Counter[str]:
         first, _, operation = rest.partition(" ")
         if crash == "crash" and rest:
             in_operation = bool(operation) and first in MOMENTS
-            ends[f"died {first} an operation" if in_operation else f"crash under {rest}"] += times
+            ends[f"{first} an operation" if in_operation else f"on {rest}"] += times
     return ends

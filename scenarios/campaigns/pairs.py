@@ -127,7 +127,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
     Limit(("failed space query",), (_ALONE,), _ANY_DISK, "only scenarios of a single, unlimited disk inject it"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),
-    Limit(("lying sync", "lie exposed", "late sync error"), (_ALONE,), ("lying-disk",), "other disks keep synced data"),
+    Limit(
+        ("lying sync", "synced data lost", "late sync error"),
+        (_ALONE,),
+        ("lying-disk",),
+        "other disks keep synced data",
+    ),
     Limit(
         (*("lost write", "misdirected write", "garbage sector", "latent sector error"), *("bit rot", "swapped pages")),
         (_ALONE,),
@@ -136,8 +141,8 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit(
         (
-            *("old blocks", "odd size", "stray file", "damaged checkpoint", "lost sector"),
-            *("segment made ahead", "segment made twice"),
+            *("stale blocks", "wrong file size", "stray file", "damaged checkpoint", "lost sector"),
+            *("segment after a gap", "duplicate segment"),
             *("flipped number", "zeroed sector", "second start"),
         ),
         (_ALONE,),
@@ -175,7 +180,7 @@ APART: tuple[NeverTogether, ...] = (
         "operators remove queues without messages, so offsets restart at 0, which broker models do not support",
     ),
     NeverTogether(
-        ("lying sync", "lie exposed"),
+        ("lying sync", "synced data lost"),
         ("power cut after a stop",),
         "a stop promises durability, which a lying disk breaks, so no power cut follows it",
     ),

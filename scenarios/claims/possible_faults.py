@@ -15,16 +15,16 @@ from .ranges import Options, Ranges, options_of_disk
 
 _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # the machine may crash after the last stop
-    FaultKind.OLD_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
-    FaultKind.ODD_SIZE: (
+    FaultKind.STALE_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
+    FaultKind.WRONG_FILE_SIZE: (
         LifeEnding.STOP_AND_ODD_FILE,
         LifeEnding.STOP_AND_STRAYS,
         LifeEnding.STOP_AND_LARGER_QUEUE_FILES,
     ),
     FaultKind.STRAY_FILE: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.DAMAGED_CHECKPOINT: (LifeEnding.STOP_AND_STRAYS,),
-    FaultKind.SEGMENT_MADE_AHEAD: (LifeEnding.STOP_AND_STRAYS,),
-    FaultKind.SEGMENT_MADE_TWICE: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.SEGMENT_AFTER_GAP: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.DUPLICATE_SEGMENT: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.LOST_SECTOR: (LifeEnding.STOP_AND_DAMAGE,),
     FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
     FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),
@@ -43,7 +43,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
     possible = set()
     for kind in FaultKind:
         row, paths = kind.row, paths_of(kind)
-        if kind is FaultKind.SEGMENT_MADE_TWICE and max(_options_at(ranges, "directories.log_directories")) == 1:
+        if kind is FaultKind.DUPLICATE_SEGMENT and max(_options_at(ranges, "directories.log_directories")) == 1:
             continue
         if (
             any(ending in endings for ending in _ENDINGS.get(kind, ()))

@@ -132,7 +132,7 @@ def run_simulated(
         page = campaign.draw(scenario=scenario, finding=smallest, out=campaign.out, name=path.stem)
         text += f"\n  timeline  {page}" if page is not None else ""
     facts.again, facts.signature = facts.replay_command(*option), smallest.signature
-    return f"{text}\n  again     {facts.again}"
+    return f"{text}\n  reproduce {facts.again}"
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: SeedFacts) -> Scenario:

@@ -131,7 +131,7 @@ class OfflineFaults:
             image = damage.image_with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
                 self._record_lost_offset(path, content, store)
-            self.injected["odd size"] += 1
+            self.injected["wrong file size"] += 1
         path = self.config.checkpoint_path
         before = image.files[path].content
         after = damage.damaged_checkpoint(before, stream)
@@ -140,11 +140,11 @@ class OfflineFaults:
             self.injected["damaged checkpoint"] += 1
         if store.log.segments and stream.chance(0.5, "segments made ahead"):
             image = damage.add_segments_made_ahead(image, store, stream)
-            self.injected["segment made ahead"] += 1
+            self.injected["segment after a gap"] += 1
         several = len(self.config.writable_commit_log_directories) > 1
         if several and store.log.segments and stream.chance(0.5, "a segment made twice"):
             image = damage.add_segment_made_twice(image, store, stream)
-            self.injected["segment made twice"] += 1
+            self.injected["duplicate segment"] += 1
         return image
 
     def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:
@@ -153,7 +153,7 @@ class OfflineFaults:
         paths = damage.files_of_queues(image, store)
         if paths and all(int(file_name_of(path)) % size_bytes == 0 for path in paths):
             self.config = replace(self.config, mapped_file_size_consume_queue=size_bytes)
-            self.injected["odd size"] += 1
+            self.injected["wrong file size"] += 1
 
     def _record_lost_offset(self, path: str, content: bytes, store: MessageStore) -> None:
         """Record that a queue lost its next offset with its last file, because the log has no message of that file."""
@@ -183,7 +183,7 @@ class OfflineFaults:
         exposed = damage.expose_old_blocks(image, store)
         if exposed is None:
             return image
-        self.injected["old blocks"] += 1
+        self.injected["stale blocks"] += 1
         return exposed
 
     def _zero_tail_sector(self, image: Image, store: MessageStore) -> Image:
@@ -297,7 +297,7 @@ class OfflineFaults:
         if odd is None:
             return
         self._odd_starts += 1
-        self.injected["odd size"] += 1
+        self.injected["wrong file size"] += 1
         name = f"odd-{self._odd_starts}"
         disk = Disk(self.kernel, self.streams(name), image=odd)
         machine = self.kernel.create_machine(name)

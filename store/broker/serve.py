@@ -162,7 +162,7 @@ class ServedBroker:
             self.addresses += self.server.listen([address])
         except OSError as error:
             line = (
-                f"cannot listen at {address} (the broker's port - 2, to which RocketMQ's slaves and clients before 4.5 "
+                f"cannot listen on {address} (the broker's port - 2, to which RocketMQ's slaves and clients before 4.5 "
                 f"connect): {error.strerror}; --no-vip-port disables this port"
             )
             self._emit(warning_line(line))
@@ -248,7 +248,7 @@ def addresses_of(
 ) -> tuple[list[str], list[str]]:
     """Return the required addresses, the broker's own first, and the optional ones.
 
-    vip_port: whether to listen at port - 2; None: this address is optional.
+    vip_port: whether to listen on port - 2; None: this address is optional.
     """
     shown = bracket_ipv6(host)
     ports = [port]

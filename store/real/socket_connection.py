@@ -148,7 +148,7 @@ def _as_connection_error(error: OSError) -> ConnectionError:
 
 
 def open_listening(address: str, options: ListenOptions) -> socket.socket:
-    """Return a socket that listens at `host:port`. Raises OSError."""
+    """Return a socket that listens on `host:port`. Raises OSError."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:

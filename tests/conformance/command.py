@@ -192,7 +192,7 @@ def _print_failure(json_file: str | None, compared: CaseResult, again: str) -> N
     more = len(compared.unexplained) - _DIFFERENCES_SHOWN_MAX
     if more > 0:
         print_line(console, 2, f"and {more:,} more")
-    console.print(f"  again: [bold]{escape(again)}[/bold]", soft_wrap=True)
+    console.print(f"  reproduce: [bold]{escape(again)}[/bold]", soft_wrap=True)
 
 
 def _campaign_json(campaign: ConformanceReport, against: str, seeds: range, seconds: float) -> Mapping[str, Any]:

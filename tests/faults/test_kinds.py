@@ -248,7 +248,7 @@ def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
 
 
 TWINS: dict[str, Twin | OwnTwin | Networked] = {
-    **dict.fromkeys(("page kept", "page lost", "page at a middle moment", "torn page"), Twin(overwrite_old_file)),
+    **dict.fromkeys(("page kept", "page lost", "intermediate page", "torn page"), Twin(overwrite_old_file)),
     "torn sector": Twin(overwrite_old_file, FaultPlan(torn_bytes_chance=0.5), without="strict-posix"),
     "garbage sector": Twin(overwrite_old_file, FaultPlan(garbage_chance=0.5), without="strict-posix"),
     **dict.fromkeys(
@@ -256,7 +256,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
             "name lost",
             "directory lost",
             "size lost",
-            "emptying undone",
+            "truncation undone",
             "unlink undone",
             "rename undone",
             "removal undone",
@@ -271,7 +271,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "failed directory sync": Twin(sync_often, FaultPlan(failed_directory_sync_chance=0.2)),
     "stopped file system": Twin(sync_often, FaultPlan(failed_sync_chance=0.2, stopped_file_system_chance=0.5)),
     "lying sync": Twin(sync_often, FaultPlan(lying_sync_chance=0.3), without="strict-posix"),
-    "lie exposed": Twin(sync_often, FaultPlan(lying_sync_chance=0.8), without="strict-posix"),
+    "synced data lost": Twin(sync_often, FaultPlan(lying_sync_chance=0.8), without="strict-posix"),
     "failed creation": Twin(write_often, FaultPlan(failed_creation_chance=0.3)),
     "disk full": Twin(write_often, capacity_bytes=2 * PAGE + 5),
     "failed write": Twin(write_often, FaultPlan(failed_write_chance=0.3)),
@@ -291,7 +291,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "lost write": Twin(sync_often, FaultPlan(lost_write_chance=0.3)),
     "misdirected write": Twin(sync_often, FaultPlan(misdirected_write_chance=0.3)),
     "latent sector error": OwnTwin(read_bad_sector),
-    "hole without room": OwnTwin(store_to_hole),
+    "SIGBUS on full disk": OwnTwin(store_to_hole),
     **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(let_image_rot)),
     **dict.fromkeys(("paused task", "paused machine", "clock step", "starved task"), OwnTwin(take_points)),
     "split delivery": Networked(NetworkPlan(split_chance=0.3)),

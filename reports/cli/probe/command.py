@@ -108,16 +108,18 @@ class ProbeOptions:
         help=f"Kind of crash: {', '.join(PROFILES)}. Kind of damage at rest: {', '.join(DAMAGES)}. Repeatable. "
         f"Default: {', '.join(DISKS)}.",
     )
-    limit: int = option(LIMIT, min=1, help="Maximum of states per crash.")
+    limit: int = option(LIMIT, min=1, help="Maximum number of states per crash.")
     points: int | None = option(
-        None, min=1, help="Maximum of crash points of each run, spread evenly over its record. Default: all."
+        None, min=1, help="Maximum number of crash points of each run, spread evenly over it. Default: all."
     )
     jobs: int = option(1, min=0, help="Processes for checks; 0: check in this process.")
-    seconds: float = option(CHECK_SECONDS, min=0.01, help="Time limit of a check; a slower one breaks a promise.")
+    seconds: float = option(
+        CHECK_SECONDS, min=0.01, help="Time limit of a check. A slower check counts as a broken promise."
+    )
     program_seconds: float = option(PROGRAM_SECONDS, min=0.1, help="Time limit of the program.")
-    time: str | None = option(None, help="Time limit of the probe, such as 10m; findings until then are reported.")
+    time: str | None = option(None, help="Time limit of the probe, such as 10m. The findings until then are reported.")
     stop_at_first: bool = option(
-        False, "--stop-at-first", help="End after the first broken promise, with its smallest case."
+        False, "--stop-at-first", help="Stop at the first broken promise, and shrink its case."
     )
     master: Master = IN_PROCESS
     ship: ShipCheck = None
@@ -136,21 +138,27 @@ class ProbeOptions:
         help="Record each write to mapped files, or only the changes until the next call.",
     )
     stacks: bool = option(False, "--stacks", help="Find the source line of each system call with addr2line.")
-    recovery_crashes: int = option(0, min=0, max=1, help="1: also crash the recovery of unbroken states.")
+    recovery_crashes: int = option(
+        0, min=0, max=1, help="1: also crash the recovery of states that keep every promise."
+    )
     faults: list[str] | None = option(
         None,
         metavar="KIND",
         help="Run again with a fault at each call in turn: errors, for all errors that a call can return, "
-        f"or {', '.join(CALL_FAULTS)}; repeatable.",
+        f"or {', '.join(kind.replace(' ', '-') for kind in CALL_FAULTS)}; repeatable.",
     )
-    fault_runs: int = option(FAULT_RUNS, min=1, help="Maximum of calls per fault, spread over files and calls.")
+    fault_runs: int = option(
+        FAULT_RUNS, min=1, help="Maximum number of runs per kind of fault, spread over files and calls."
+    )
     inject: list[str] | None = option(
         None,
         metavar="RULE",
         help='Aimed fault, such as "failed-sync wal*.log #3", "torn-write *.db 2/5" or "disk-full after 1MiB"; or '
         '"cut at rename MANIFEST*": only crashes at this call; repeatable.',
     )
-    seeds: int = option(0, min=0, help="Run again in this many seeded thread orders. With --restart: live runs.")
+    seeds: int = option(
+        0, min=0, help="Run again in N other orders of threads, each from a seed. With --restart: N live runs."
+    )
     policy: str = option(
         POLICIES[0],
         metavar="|".join(POLICIES),
@@ -165,8 +173,8 @@ class ProbeOptions:
     machine: list[str] | None = option(
         None,
         metavar="NAME=DIR",
-        help="A directory below the program's is the disk of a machine; repeatable. A power cut affects all machines, "
-        "with --restart only some.",
+        help="A directory below the program's is the disk of a machine; repeatable. A power cut hits all machines; "
+        "with --restart, some of them.",
     )
     restart: str | None = option(
         None,
@@ -175,7 +183,7 @@ class ProbeOptions:
         "machines, and each seed is a run with power cuts and pauses.",
     )
     first_seed: int = option(0, min=0, help="First seed of live runs.")
-    events: int = option(EVENTS_MAX, min=1, help="Maximum of cuts and pauses in a live run.")
+    events: int = option(EVENTS_MAX, min=1, help="Maximum number of power cuts and pauses in a live run.")
     refusals: bool = option(
         False,
         "--refusals",
@@ -183,7 +191,9 @@ class ProbeOptions:
         "these operations separately. For --faults.",
     )
     allow: list[str] | None = option(
-        None, help="A harmless event that need not be recorded, such as subprocess.Popen; repeatable."
+        None,
+        metavar="EVENT",
+        help="Python audit event that is harmless and need not be recorded, such as subprocess.Popen; repeatable.",
     )
     replay: Path | None = option(None, exists=True, dir_okay=False, help="Check a stored failure.json again.")
     baseline: Path | None = option(
@@ -199,7 +209,7 @@ class ProbeOptions:
         help="Write the findings of this run as a baseline. Replace each TODO by a reason before use.",
     )
     reason: str | None = option(
-        None, metavar="TEXT", help="The reason of new findings in --write-baseline. Default: TODO."
+        None, metavar="TEXT", help="Reason for new findings in --write-baseline. Default: TODO."
     )
     corpus: CorpusDir = Path(CORPUS)
     no_corpus: NoCorpus = False

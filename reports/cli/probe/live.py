@@ -275,7 +275,7 @@ def _broken_table(shown: _LiveShown) -> ResultTable:
         few = ", ".join("none" if seed == NO_SEED else str(seed) for seed in finding.seeds[:_SEEDS_MAX])
         more = ", …" if len(finding.seeds) > _SEEDS_MAX else ""
         rows.append(Row((signature, few + more, TableCell(len(finding.seeds), is_bad=True)), is_bad=True))
-    return ResultTable("What broke", _SHOWN, "broke", "", ("what", "seeds"), ("runs",), rows)
+    return ResultTable("What broke", _SHOWN, "broke", "", ("message", "seeds"), ("runs",), rows)
 
 
 def _count_lines(report: LiveReport) -> Iterator[str]:

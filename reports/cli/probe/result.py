@@ -54,12 +54,14 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         ("threads", f"{len(record.tasks):,}"),
         ("crash points", f"{found.points:,}"),
         ("states", f"{found.states:,}"),
-        ("distinct states", f"{len(found.images):,}"),
-        ("checked", f"{found.judged:,}"),
+        ("different images", f"{len(found.images):,}"),
+        ("checks", f"{found.judged:,}"),
         ("seconds", f"{results.seconds:,.1f}"),
     ]
     points = points_text(found.points, found.points_of)
-    amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {points}"
+    amounts = (
+        f"{count_text(found.operations, 'operation')}, {count_text(len(record.acknowledged), 'promise')}, {points}"
+    )
     tried = list(_tried_counts(results))
     broken = sum(count.broken for count in found.counts.values())
     is_broken = broken and results.new_kinds
@@ -202,8 +204,9 @@ def _blocks(
     yield _disks_table(results)
     if found.damage:
         yield _damage_table(results)
-    counts = f"{found.states:,} states, {len(found.images):,} distinct, "
-    lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
+    counts = f"{count_text(found.states, 'state')}, {count_text(len(found.images), 'different image')}"
+    checks = f"{count_text(found.judged, 'check')} of an image with the promises before its crash"
+    lines = [f"{counts}, {checks}, in {found.seconds:.1f} s"]
     lines += separate_disk_lines(results)
     lines += rule_lines(results)
     if found.never_injected:
@@ -221,7 +224,7 @@ def _blocks(
     yield Lines("", _SHOWN | On.SUMMARY, lines=list(baseline_lines(results)))
     yield Lines("", _SHOWN | On.SUMMARY, lines=[] if results.corpus is None else results.corpus.lines)
     rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
-    figures = ("crash points", "states", "kinds of breach")
+    figures = ("crash points", "states", "kinds of violation")
     yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)
     more = results.new_kinds - len(breaches)
     note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
@@ -280,7 +283,7 @@ def _broken_table(results: ProbeResults) -> ResultTable:
     if more > 0:
         rows.append(Row((f"and {kinds_of_breach(more)} more",), is_open=True))
     columns = ("states", "crash\npoints", "losses")
-    return ResultTable("What broke", _SHOWN, "broke", "", ("what", "by", "disks"), columns, rows)
+    return ResultTable("What broke", _SHOWN, "broke", "", ("message", "cause", "disks"), columns, rows)
 
 
 def _disks_table(results: ProbeResults) -> ResultTable:
@@ -291,10 +294,10 @@ def _disks_table(results: ProbeResults) -> ResultTable:
         summary = DAMAGES[disk].summary if disk in AT_REST else PROFILES[disk].summary
         rows.append(Row((TableCell(disk, summary), *figures, broken), count.broken > 0))
     note = (
-        f"The program crashed at each crash point, with each kind of crash, and {results.check.name} checked each"
-        " distinct state that may be left against the promises made before the crash."
+        f"tornlog simulated each kind of crash at each crash point. {results.check.name} checked each different image"
+        " against the promises made before the crash."
     )
-    columns = ("crashes", "fully\nexplored", "cut by\n--limit", "states", "broken")
+    columns = ("crashes", "fully\nexplored", "over\n--limit", "states", "broken")
     return ResultTable("Crashes", _SHOWN, "disks", note, ("disk",), columns, rows)
 
 

@@ -62,7 +62,7 @@ def rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
     verdict = results.verdict_on(results.rerun_signatures, results.rerun_gaps, is_sample=is_sample)
     refused = f", {count_text(reruns.refusals, 'operation')} refused" if results.takes_refusals else ""
     yield (
-        f"run again: {reruns.runs:,} runs, {reruns.failed:,} ended with an error{refused}, "
+        f"run again: {count_text(reruns.runs, 'run')}, {reruns.failed:,} ended with an error{refused}, "
         f"{points}, {reruns.states:,} states, {reruns.judged:,} checked: {verdict}"
     )
     if reruns.injected:

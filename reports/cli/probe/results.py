@@ -53,7 +53,7 @@ class ProbeBreach:
             heading = "broken without a crash"
         elif case.disk in AT_REST:
             heading = "broken by damage at rest"
-        again, files = "repeat with --out DIR", ""
+        again, files = "add --out DIR, which stores the failure", ""
         if place is not None:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
             files = str(place / "files")
@@ -91,7 +91,7 @@ class ProbeBreach:
             if texts:
                 few = ", ".join(repr(one) for one in texts[-limits.answers :])
                 yield TextLine(LineKind.TEXT, f"{name}: {'…, ' if len(texts) > limits.answers else ''}{few}")
-        yield TextLine(LineKind.LABEL, "before it")
+        yield TextLine(LineKind.LABEL, "steps")
         yield from (TextLine(LineKind.STEP, line) for line in story(record, case.point.step))
 
     def _loss_lines(self, limits: _TextLimits) -> Iterator[TextLine]:
@@ -250,7 +250,7 @@ class ProbeResults:
         known = len(self.known(signatures))
         if len(signatures) > known:
             return kinds_of_breach(len(signatures) - known) + (f", and {known:,} known" if known else "")
-        held = f"no new kind of breach, {known:,} known" if known else "no promise was broken"
+        held = f"no new violation, {known:,} known" if known else "no promise was broken"
         if gaps:
             return f"{held}, but {'; '.join(gaps)}"
         if is_sample:
@@ -282,7 +282,7 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 
 def kinds_of_breach(count: int) -> str:
-    return count_text(count, "kind of breach", "kinds of breach")
+    return count_text(count, "kind of violation", "kinds of violation")
 
 
 def points_text(points: int, points_of: int) -> str:

@@ -33,14 +33,14 @@ def audit(
     ship: Ship = None,
     conf: Conf = None,
     commit_log: Annotated[
-        str, typer.Option(help="Paths of the log, separated by commas, if it is not in DIR/commitlog.")
+        str, typer.Option(metavar="PATHS", help="Paths of the log, separated by commas, if it is not in DIR/commitlog.")
     ] = "",
     delay_levels: Annotated[str | None, typer.Option(help="messageDelayLevel, if the files do not show it.")] = None,
     hash_slots: Annotated[int | None, typer.Option(min=1, help="maxHashSlotNum, if the files do not show it.")] = None,
     index_entries: Annotated[int | None, typer.Option(min=2, help="maxIndexNum, if the files do not show it.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Maximum of violations to show.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of violations to show.")] = 50,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Directory or URI for all violations, as Parquet.")
+        str | None, typer.Option("--out", "-o", metavar="DIR", help="Directory or URI for all violations, as Parquet.")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:

@@ -54,7 +54,7 @@ def topics(
         typer.Option(help=f"One of {', '.join(DEVICES)}, or {HERE}: this machine, measured; repeatable."),
     ] = None,
     topics: Annotated[list[int] | None, typer.Option(min=1, max=65536, help="Number of topics; repeatable.")] = None,
-    puts: Annotated[int, typer.Option(min=1_000, help="Maximum of puts per series under async flush.")] = 40_000,
+    puts: Annotated[int, typer.Option(min=1_000, help="Maximum number of puts per series under async flush.")] = 40_000,
     dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of dirty memory above which writers wait.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes for the simulation; 0: one per core.")] = 0,

@@ -90,7 +90,7 @@ PROCESS_KILL = "process-kill"
 _WHILE_OFF = "changed while off"
 DISTURBANCES = ("paused task", "paused machine", "clock step")
 """Kinds of fault that a run reports to its trace when it injects them."""
-_OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
+_OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "synced data lost")
 _UNDONE = " undone"
 
 

@@ -41,7 +41,7 @@ def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
     more = len(breach.violations) - VIOLATIONS_MAX
     if more > 0:
         yield TextLine(LineKind.TEXT, f"and {more} more like it")
-    yield TextLine(LineKind.LABEL, "before it")
+    yield TextLine(LineKind.LABEL, "events")
     yield from (TextLine(LineKind.STEP, line) for line in breach.story)
     yield from (TextLine(LineKind.TEXT, line) for line in breach.parts)
 

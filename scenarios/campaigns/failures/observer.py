@@ -7,7 +7,7 @@
     error ...        an error that a service of the store recorded, with the line that raised it; or a reason to refuse
                      puts until a restart
     recovered        the report of a recovery: the range of the log that it read, its findings, and where it cut the log
-    branch           a rare branch that the store took
+    mark             a mark that the store reached: a rare branch of its code
     violated         the invariant that the run violated
 
 The observer only reads, so the digest stays the same.
@@ -74,7 +74,7 @@ class RunObserver(WorldTrace):
             super().add_event(f"fault {fact.kind}:", fact.place)
             self._record_damage(f"{one.path} [{one.start}, {one.end})" for one in fact.damage)
         elif isinstance(fact, ReachedMark):
-            super().add_event("branch:", MARKS[fact.name])
+            super().add_event("mark:", MARKS[fact.name])
         elif isinstance(fact, Aftermath):
             self._record_aftermath(fact)
         elif isinstance(fact, MessageStore):

@@ -18,7 +18,7 @@ from .story import story_of
 
 RunReplay = RecordReplay[Plan, RunOutcome]
 
-_DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
+_DAMAGED_PAGES = ("page lost", "intermediate page", "torn page")
 _PAGE = re.compile(r"page .*#\d+")
 """Matches the label of a choice that decides whether a page survives a power cut."""
 _NO_FAULTS = ("crash", "page kept")

@@ -44,7 +44,7 @@ def store_with_zero_reconsume_times(
 
 
 # The transaction check derives the age of a half message from bornTimestamp.
-@bug("send-born-on-arrival", SendChecks, "build_message", found_by=("PREFIX", "DUR", "READ"))
+@bug("send-born-time-is-arrival", SendChecks, "build_message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def store_with_arrival_as_born_time(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
@@ -91,7 +91,7 @@ def send_back_without_reconsume_count(
     )
 
 
-@bug("sent-back-born-anew", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
+@bug("sent-back-born-time-changed", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
 def send_back_with_new_born_time(
     self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int

@@ -82,7 +82,7 @@ def fill_then_write_slots(self: IndexFile) -> None:
 write_buffered_entries = fill_then_write_slots.original
 
 
-@bug("batch-entries-all-vouched", Recovery, "_replay_plain", found_by=("POS", "CQ-COMPLETE"))
+@bug("batch-entries-all-trusted", Recovery, "_replay_plain", found_by=("POS", "CQ-COMPLETE"))
 @needs(
     batch_records=_CORE,
     recover_whole_log=(False,),

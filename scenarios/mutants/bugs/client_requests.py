@@ -37,7 +37,7 @@ def unregister_from_all(self: ClientManageProcessor, request: RemotingCommand, c
     return response
 
 
-@bug("older-subscription-wins", clients, "_choose_newer_subscription", found_by=("STATUS",))
+@bug("older-subscription-kept", clients, "_choose_newer_subscription", found_by=("STATUS",))
 @needs(_OPERATED)
 def choose_received(known: dict[str, SubscriptionData], received: SubscriptionData) -> SubscriptionData:
     """A late heartbeat with an older subscription replaces the newer one."""
@@ -55,7 +55,7 @@ def choose_first(known: dict[str, SubscriptionData], received: SubscriptionData)
     return first
 
 
-@bug("unlock-takes-all-queues", RebalanceLockManager, "unlock", found_by=("LOCK",))
+@bug("unlock-releases-all-queues", RebalanceLockManager, "unlock", found_by=("LOCK",))
 @needs(_ORDERLY)
 def unlock_all_own(self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
     """A client that unlocks one queue loses all its locks in the group."""

@@ -73,7 +73,7 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
 
 # Found in this store: after skipped queue offsets, a pull can return messages put during the pass. A decision during
 # the pass is then forgotten.
-@bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
+@bug("check-repeats-put-back-copies", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["half-message-offset-gap"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
     """A pass of the transaction check checks half messages that the same pass has put back."""
@@ -89,7 +89,7 @@ _RETRY_MS = 100
 
 
 # Found in this store: the copy of the message is too large for a record, but its put is retried forever.
-@bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_skip_or_retry_refused", found_by=("QUIET", "SCHED"))
+@bug("corrupt-topic-blocks-level", ScheduleMessageService, "_skip_or_retry_refused", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
     disk=("dying-disk",),
@@ -127,7 +127,7 @@ def wait_for_lost_entry(self: ScheduleMessageService, queue: ConsumeQueue, offse
 
 
 # Found in this store: if the disk is full at the last delivery, a restart repeats all deliveries since the last write.
-@bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
+@bug("delay-persist-not-retried", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
     faults={"failed_creation_chance": (0.5,)},
@@ -146,7 +146,7 @@ def persist_once(self: ScheduleMessageService) -> bool:
         self._is_persisted = True
 
 
-@bug("delayed-copy-born-anew", schedule, "message_to_deliver", found_by=("PREFIX", "READ"))
+@bug("delayed-copy-has-store-host", schedule, "message_to_deliver", found_by=("PREFIX", "READ"))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
     """The delivered copy of a delayed message has the store's host instead of the client's host."""
@@ -210,7 +210,7 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
 
 # The check treats the end of the half queue as the last put. The mutant also replaces `forget`, which would keep
 # decisions after the check's position.
-@bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
+@bug("decision-lost-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
     """The broker forgets a decision that precedes the dispatch of its half message, and accepts a second decision."""
@@ -280,7 +280,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
             self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
 
-@bug("asked-once-too-often", transaction_check, "verdict_on", found_by=("TX",))
+@bug("check-maximum-plus-one", transaction_check, "verdict_on", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
@@ -313,7 +313,7 @@ def forget_earlier_lives(self: TransactionDecisions, is_settled: Callable[[int],
     bit(len(self._decided) < len(before))
 
 
-@bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
+@bug("delay-progress-before-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:
     """A crash loses delayed messages that count as delivered."""

@@ -114,7 +114,7 @@ def sync_first_after_removal(self: SegmentQueue, path: str) -> None:
     self._world.files.sync_directory(directories[0])
 
 
-@bug("existing-looked-for-in-writable", SegmentDirectories, "path", found_by=("START", "PREFIX", "DUR", "POS"))
+@bug("read-only-segment-not-found", SegmentDirectories, "path", found_by=("START", "PREFIX", "DUR", "POS"))
 @needs(_READ_ONLY)
 def path_in_writable(self: SegmentDirectories, base_offset: int, segment_bytes: int) -> str:
     """A segment in a directory that became read-only is not found there."""
@@ -126,7 +126,7 @@ def path_in_writable(self: SegmentDirectories, base_offset: int, segment_bytes: 
 
 
 # apache/rocketmq issue 8859.
-@bug("first-directory-wins-a-name", SegmentQueue, "_keep_file_with_data", found_by=("DUR", "PREFIX", "START"))
+@bug("first-directory-copy-kept", SegmentQueue, "_keep_file_with_data", found_by=("DUR", "PREFIX", "START"))
 @needs(SCENARIOS["foreign-and-damaged-files"].ranges, directories={"log_directories": (2,)}, lives=(2, 3))
 def keep_first_file(self: SegmentQueue, first: str, second: str) -> str:
     """Of two segments with one name, a load keeps the one in the first log directory, even if it is empty."""

@@ -78,7 +78,7 @@ def route_to_writeable(self: NameServer, topic: str, *, quoted_keys: bool) -> di
     return {**found, "queueDatas": queues, "brokerDatas": brokers}
 
 
-@bug("permission-outlives-broker", NameServer, "_drop_unused_read_only", found_by=("QUIET",))
+@bug("permission-kept-after-broker", NameServer, "_drop_unused_read_only", found_by=("QUIET",))
 @needs(_PERMISSIONS, endings=("stop",))
 def keep_read_only(self: NameServer) -> None:
     """A removed permission to write also applies to a broker that stops and registers again."""

@@ -148,7 +148,7 @@ def find_topic_only(self: SendChecks, send: SendRequest) -> TopicConfig:
 
 
 # RocketMQ's ConsumerOffsetManager.removeOffset tests whether the key contains the name.
-@bug("deleted-group-takes-namesakes", ConsumerOffsetManager, "remove_group", found_by=("META", "REDEL", "LIVE"))
+@bug("deleted-group-matches-substring", ConsumerOffsetManager, "remove_group", found_by=("META", "REDEL", "LIVE"))
 @needs(_OPERATED)
 def remove_containing(self: ConsumerOffsetManager, group: str) -> None:
     """The removal of a group's offsets also removes those of groups with its name in theirs."""

@@ -86,7 +86,7 @@ def take_first_due(self: HeldPullTable, now_ns: int) -> list[HeldPull]:
     return due[:1]
 
 
-@bug("ended-client-takes-pulls-along", PullRequestHoldService, "forget_channel", found_by=("LIVE",))
+@bug("ended-client-drops-other-pulls", PullRequestHoldService, "forget_channel", found_by=("LIVE",))
 @needs(_SHARED, broker={"client_death_chance": (0.05,), "rest_ms_max": (8_000,)})
 def forget_queues_of_channel(self: PullRequestHoldService, channel: Channel) -> None:
     """When the connection of a client ends, the broker forgets the held pulls of other clients on the same queues."""

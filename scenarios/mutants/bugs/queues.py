@@ -35,7 +35,7 @@ from ..mutant import Mutant, bit, bug, needs
 
 
 # After a refused put, queue entries and the queue offsets in records disagree.
-@bug("failed-put-burns-queue-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
+@bug("failed-put-consumes-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
 def put_burning_offset(
     self: CommitLog, message: Message | MessageBatch, on_known: Callable[[], None] | None = None

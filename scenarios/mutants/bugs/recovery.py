@@ -148,7 +148,7 @@ def place_by_own_number(self: QueueReplay, doubted: _DoubtfulRecord, following: 
 
 
 # Found in this store: it accepted a record's queueOffset as the next one even if the entry had another offset.
-@bug("next-number-believed", QueueReplay, "_move_last_record", found_by=("CQ-COMPLETE", "VIS"))
+@bug("single-flipped-offset-trusted", QueueReplay, "_move_last_record", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def keep_last_record_in_place(self: QueueReplay) -> None:
     """A flipped bit in queueOffset moves a message to the start of the gap before it."""
@@ -183,7 +183,7 @@ def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> Non
 
 
 # Found in this store: a load that died before the marker existed had written entries without a sync.
-@bug("dead-load-vouches-for-queues", Recovery, "_scan_needed_segments", found_by=("CKPT", "CQ-COMPLETE"))
+@bug("crashed-load-queues-trusted", Recovery, "_scan_needed_segments", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),
     commit_log_bytes=(1024,),

@@ -133,7 +133,7 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
     self._state = version, table
 
 
-@bug("table-one-change-behind", VersionedTable, "_store_table", found_by=("META",))
+@bug("table-lags-one-change", VersionedTable, "_store_table", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
     """The newest topic or group reaches the disk only with the next new topic or group."""

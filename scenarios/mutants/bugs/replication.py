@@ -62,7 +62,7 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
 
 
 # After a power cut the logs differ, so the slave stops replication.
-@bug("slave-gets-what-is-not-durable", HAConnection, "_send_next_frame", found_by=("REP",))
+@bug("unflushed-data-sent-to-slave", HAConnection, "_send_next_frame", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
     """Under sync flush, a slave receives data that a crash of its master can lose."""
@@ -103,7 +103,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     return begin
 
 
-@bug("gone-slave-takes-others", GroupTransfer, "remove_replica", found_by=("QUIET",))
+@bug("ended-slave-drops-others", GroupTransfer, "remove_replica", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     """After one slave disconnects, the master ignores acknowledgements of other slaves until they reconnect."""
@@ -225,7 +225,7 @@ def start_with_rest(self: ReplicaLog, kept_offset: int) -> int:
 
 
 # apache/rocketmq issue 3388.
-@bug("divergence-outlives-its-master", HAClient, "update_master_address", found_by=("REP", "QUIET"))
+@bug("divergence-kept-for-new-master", HAClient, "update_master_address", found_by=("REP", "QUIET"))
 @needs(SCENARIOS["replica-ahead-of-master"].ranges, heals=(True,), cluster={"slaves": (2,), "gathers": (True,)})
 def update_address_only(self: HAClient, address: str) -> None:
     """A slave that stopped because of a different log does not follow the next master either."""

@@ -45,7 +45,7 @@ def take_finished_segment(self: AllocateMappedFileService, base_offset: int) -> 
 
 
 # With a pool, the broker soon refuses all sends as busy. RocketMQ keeps such a request in its table, too.
-@bug("late-segment-forgotten", AllocateMappedFileService, "take_segment", found_by=("STATUS",))
+@bug("late-segment-created-twice", AllocateMappedFileService, "take_segment", found_by=("STATUS",))
 @needs(
     SCENARIOS["shutdown-under-load"].ranges,
     sync_flush=(False,),
@@ -117,7 +117,12 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
 
 
 # If the computed index has another segment, RocketMQ falls back to a search.
-@bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
+@bug(
+    "gap-shifts-segment-lookup",
+    SegmentQueue,
+    "find",
+    found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"),
+)
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     """A look-up of a record after a gap in the log reads the wrong segment."""
@@ -167,7 +172,7 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 
 # The zeros of the killed recovery are only in the page cache. The next recovery does not sync the zeros, so a power cut
 # restores the old bytes.
-@bug("cut-believes-zeros", Segment, "zero_from", found_by=("POS",))
+@bug("truncation-trusts-cached-zeros", Segment, "zero_from", found_by=("POS",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def zero_visible_bytes_only(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
     """Records that a killed recovery truncated reappear after the next recovery."""

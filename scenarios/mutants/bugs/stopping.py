@@ -87,7 +87,7 @@ def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-@bug("stop-forgets-progress", ConsumerOffsetManager, "finish_remaining_work", found_by=("REDEL", "META"))
+@bug("stop-loses-progress", ConsumerOffsetManager, "finish_remaining_work", found_by=("REDEL", "META"))
 @needs(_STOPS, consuming={"commits_offsets": (True,)}, consumers=(2,))
 def finish_without_progress(self: ConsumerOffsetManager) -> None:
     """A clean stop loses the newest offsets of consumers."""

@@ -111,7 +111,7 @@ def step_ten_times_in_an_interval(self: TransactionalMessageCheckService) -> Non
         self.check_half_messages()
 
 
-@bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
+@bug("waiting-level-blocks-higher", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
     """While one delay level waits, the broker delivers no message of a higher level."""

@@ -85,7 +85,7 @@ def op_with_other_properties(half_offset: int, born_timestamp_ms: int, store_hos
 
 
 # The transaction is given up after fewer questions than its producer group may expect.
-@bug("immune-half-counts-as-asked", transaction_check, "put_back_message", found_by=("TX",))
+@bug("immune-half-counts-as-checked", transaction_check, "put_back_message", found_by=("TX",))
 @needs(_ASKED)
 def count_every_copy(half: HalfMessage, *, asked: bool) -> Message:
     """A half message that is put back during its immunity counts as asked about."""

@@ -61,8 +61,8 @@ def crash_under_seeds(profile: str, seeds: int) -> tuple[list[Image], Counter[st
 
 
 LOSSES = (
-    *("page lost", "page kept", "page at a middle moment", "torn page", "name lost", "size lost"),
-    *("emptying undone", "unlink undone", "rename undone", "directory lost", "removal undone"),
+    *("page lost", "page kept", "intermediate page", "torn page", "name lost", "size lost"),
+    *("truncation undone", "unlink undone", "rename undone", "directory lost", "removal undone"),
 )
 
 

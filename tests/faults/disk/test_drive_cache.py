@@ -108,7 +108,7 @@ def test_names_and_sizes_of_a_lying_sync_survive_only_an_os_crash(profile: str, 
         rig.files.sync_directory("/")
         file = rig.cut(profile).files.get("/a")
         found.add(None if file is None else file.content)
-        exposed += rig.injected["lie exposed"]
+        exposed += rig.injected["synced data lost"]
     assert found == ({b"new"} if survives else {None, b"", bytes(3), b"new"})
     assert (exposed == 0) == survives
 
@@ -119,7 +119,7 @@ def test_a_lying_sync_counts_as_exposed_only_if_acknowledged_data_is_lost() -> N
         mapped = write_with_lying_sync(rig)
         mapped.store(PAGE, b"never synced")
         content = rig.cut("strict-posix").files["/log"].content
-        assert rig.injected["lie exposed"] == (content[:4] != b"data")
+        assert rig.injected["synced data lost"] == (content[:4] != b"data")
 
 
 def test_rewriting_equal_bytes_keeps_them_acknowledged() -> None:
@@ -130,7 +130,7 @@ def test_rewriting_equal_bytes_keeps_them_acknowledged() -> None:
         mapped.msync(0, PAGE)
         rig.cut("strict-posix")
         assert rig.injected["lying sync"] == 1
-        assert rig.injected["lie exposed"] == 0
+        assert rig.injected["synced data lost"] == 0
 
 
 def test_an_honest_drive_makes_no_draws() -> None:

@@ -202,7 +202,7 @@ def test_the_first_store_to_a_hole_on_a_full_disk_kills_the_process() -> None:
 
     assert bytes(mapped.view(5 * PAGE, 5 * PAGE + 3)) == b"\0\0\0"
     assert rig.dies(lambda: mapped.store(PAGE - 1, b"zz"))
-    assert rig.disk.injected == {"hole without room": 1}
+    assert rig.disk.injected == {"SIGBUS on full disk": 1}
     assert rig.disk.content("/new")[PAGE - 1 : PAGE + 1] == b"\0\0"
 
 

@@ -65,7 +65,7 @@ def test_the_replay_command_works_and_refuses_probe_options(check_file: CheckFil
     result = invoke("--check", check, "--out", out, "--", script)
     failure = out / "failures" / "no-file" / "failure.json"
 
-    assert f"again: tornlog probe --replay '{failure}'" in result.stdout
+    assert f"reproduce: tornlog probe --replay '{failure}'" in result.stdout
     assert invoke("--replay", failure, "--check", check, "--seconds", "20").exit_code == 1
     given = ("--junit", tmp_path / "j.xml", "--seeds", "2", "--limit", "3")
     refused = invoke("--replay", failure, *given)

@@ -34,7 +34,7 @@ def test_the_text_of_a_finding_is_complete() -> None:
         "            second: os-crash, at its end\n"
         "  schedule  first/ann @ store #2 -> first/bob\n"
         "  draws     disk of first: create /a lost #1: 1 of 2\n"
-        "  story         0.000 ms  first/ann: create /a\n"
+        "  events        0.000 ms  first/ann: create /a\n"
         "                0.100 ms  first/ann: kill first"
     )
 

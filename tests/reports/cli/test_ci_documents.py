@@ -85,8 +85,8 @@ def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tmp_path
     assert failure.get("type") == "STATUS"
     assert "of 4 seeds: STATUS: " in str(failure.get("message"))
     text = failure.text or ""
-    assert "before it:" in text
-    assert f"again: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
+    assert "events:" in text
+    assert f"reproduce: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
 
 
 def test_a_harness_error_is_an_error_in_junit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_the_summary_shows_a_broken_promise_with_story_and_command(tmp_path: Pat
     text = file.read_text()
     assert f"#### {NAME}: STATUS: " in text
     assert f"\n~~~~\ntornlog replay {tmp_path}/failures/{NAME}-status-answer.json\n~~~~\n" in text
-    assert "before it:" in text
+    assert "events:" in text
     assert text.count("~~~~") == 6
     assert text.count("<details>") == text.count("</details>") == 4
 

@@ -223,7 +223,7 @@ def test_failures_are_written_one_file_per_signature(left: tuple[Result, Path]) 
     failure = Failure.from_json(path.read_text())
     assert path.name == f"{failure.signature}.json" == f"{NAME}-status-answer.json"
     assert (failure.seed, failure.mutant) == (0, BUG)
-    assert f"again: tornlog replay {path}" in result.stdout
+    assert f"reproduce: tornlog replay {path}" in result.stdout
 
 
 def test_json_names_the_written_failure_files(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_json_names_the_written_failure_files(tmp_path: Path) -> None:
 
 def test_without_failure_files_the_report_has_a_command_that_repeats_the_seed() -> None:
     result = tornlog("run", NAME, "--seed", 3, "--mutant", BUG, "--disk", "strict-posix", "--policy", "pct")
-    again = failure_lines(result)[-1].partition("again: tornlog ")[2].split()
+    again = failure_lines(result)[-1].partition("reproduce: tornlog ")[2].split()
     assert again == [*f"run {NAME} --seed 3 --disk strict-posix --policy pct --mutant {BUG}".split()]
     assert failure_lines(tornlog(*again)) == failure_lines(result)
 
@@ -465,7 +465,7 @@ def test_shrink_adds_the_shrunk_run_to_the_failure_file(stored: Path, failure: F
     assert in_one_line(result.stdout).startswith(tuple("123456789"))
     assert re.search(r"messages +\d+ +1\n", result.stdout)
     assert f"broken: {failure.scenario}, shrunk from seed {failure.seed}" in result.stdout
-    assert f"again: tornlog replay {stored}" in in_one_line(result.stdout)
+    assert f"reproduce: tornlog replay {stored}" in in_one_line(result.stdout)
     small = Failure.from_json(stored.read_text())
     assert small.original == failure.original
     assert small.shrunk is not None
@@ -480,7 +480,7 @@ def test_shrink_adds_the_shrunk_run_to_the_failure_file(stored: Path, failure: F
 
 def test_shrink_can_write_the_shrunk_run_to_another_file(stored: Path, tmp_path: Path) -> None:
     before, small = stored.read_text(), tmp_path / "small.json"
-    result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--any-breach", "--json", "-")
+    result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--same-promise", "--json", "-")
     assert result.exit_code == 1
     document = document_of(result)
     assert document["format"] == "tornlog-shrink/1"

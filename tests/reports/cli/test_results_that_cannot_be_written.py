@@ -42,7 +42,7 @@ def test_a_full_disk_after_a_broken_promise_exits_1_and_reports_both(
     junit = tmp_path / "junit.xml"
     result = tornlog(*BROKEN, "--out", tmp_path, "--junit", junit)
     assert result.exit_code == 1
-    assert "again: tornlog run segment-rollover-crash --seed" in result.output
+    assert "reproduce: tornlog run segment-rollover-crash --seed" in result.output
     assert f"Invalid value for --out: {tmp_path}: {os.strerror(errno.ENOSPC)}" in result.output
     assert junit.exists()  # the other files are still written
 

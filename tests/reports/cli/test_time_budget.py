@@ -16,7 +16,7 @@ BUG = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover")
 def test_a_time_budget_without_seeds_prints_the_command_that_repeats_it(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     result = tornlog("run", "second-start-refused", "--time", "0.05s", "--json", str(file))
-    again = re.search(r"again: tornlog (.*--first-seed (\d+))", result.output)
+    again = re.search(r"reproduce: tornlog (.*--first-seed (\d+))", result.output)
     assert again is not None, result.output
     first = json.loads(file.read_text())
     assert first["first_seed"] == int(again[2])

@@ -31,7 +31,7 @@ def test_fault_names_that_never_occurred_are_listed() -> None:
 
 def test_crash_causes_are_not_counted_as_faults() -> None:
     faults, ends, _ = coverage_groups(INJECTED, {})
-    assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
+    assert {bar.name: bar.times for bar in ends.bars} == {"on xfs": 3, "during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []
 

@@ -31,7 +31,7 @@ def lines_of(workspace: Path, *failures: FailureText, exit_code: int = 1, on: On
 def test_a_failure_is_an_error_with_its_text_and_the_command_that_reproduces_it(workspace: Path) -> None:
     (line,) = lines_of(workspace, FAILURE)
 
-    assert line == "::error title=tornlog run%3A a%3A b%2C c::100%25 of%0Ait%0Aagain: again x"
+    assert line == "::error title=tornlog run%3A a%3A b%2C c::100%25 of%0Ait%0Areproduce: again x"
 
 
 @pytest.mark.parametrize("directory", ["", "{workspace}/"])
@@ -90,4 +90,4 @@ def test_a_run_with_a_summary_annotates_the_line_of_the_store_in_jobs_of_github(
     (line,) = (one for one in output.splitlines() if one.startswith("::error"))
     assert line.startswith("::error file=store/"), output
     assert "title=tornlog run%3A sync-flush-power-cut::STATUS: " in line
-    assert "%0Aagain: tornlog run sync-flush-power-cut --seed " in line
+    assert "%0Areproduce: tornlog run sync-flush-power-cut --seed " in line

@@ -24,13 +24,13 @@ def story_lines(run: RunRecording) -> list[tuple[str, str]]:
 def test_the_story_shows_that_the_file_of_the_message_lost_its_name(lost: RunRecording) -> None:
     story = story_lines(lost)
     texts = [text for _, text in story]
-    assert "puts it into" in texts[0]
-    assert any(text.startswith("its record is written: commitlog/…") for text in texts)
+    assert "puts the message into" in texts[0]
+    assert any(text.startswith("the record is written: commitlog/…") for text in texts)
     assert ("bad", "commitlog is not synced from here on: the file's name is not durable") in story
-    assert any(tone == GOOD and text.startswith("its bytes are durable") for tone, text in story)
+    assert any(tone == GOOD and text.startswith("the record is durable") for tone, text in story)
     assert ("good", "answered PUT_OK, after the sync") in story
-    assert any(tone == BAD and text.endswith("its file loses its name and disappears") for tone, text in story)
-    assert story[-2] == ("bad", "the recovery of heal does not find it, although it was promised")
+    assert any(tone == BAD and text.endswith("the file loses its name and disappears") for tone, text in story)
+    assert story[-2] == ("bad", "the recovery of heal does not find the record, although the message was promised")
     assert story[-1][1].startswith("DUR: ")
 
 
@@ -45,8 +45,8 @@ def test_warming_a_page_does_not_count_as_writing_a_record() -> None:
     sync = next(one for one in run.operations if one.kind == "msync" and one.path == put.path and one.begin > store.end)
 
     lines = {line.text.partition(":")[0]: line.at for line in Storyteller(run).story(run.broken[0].puts[0])}
-    assert lines["its record is written"] == store.begin
-    assert lines["its bytes are durable"] == sync.end
+    assert lines["the record is written"] == store.begin
+    assert lines["the record is durable"] == sync.end
     assert put.asked < store.begin < sync.end <= put.answered
 
 
@@ -60,8 +60,8 @@ def test_an_interrupted_write_is_shown_as_cut_off() -> None:
         if (one.kind, one.ending) == ("store", "cut off") and (one.path, one.start) == (put.path, put.start)
     )
     story = next(cut_off)
-    assert any(text.startswith("the machine dies while its record is written: commitlog/…") for text in story)
-    assert not any(text.startswith("its record is written") for text in story)
+    assert any(text.startswith("the machine crashes while the record is written: commitlog/…") for text in story)
+    assert not any(text.startswith("the record is written") for text in story)
 
 
 def test_with_a_transient_pool_a_record_counts_as_written_after_its_last_commit() -> None:
@@ -76,7 +76,7 @@ def test_with_a_transient_pool_a_record_counts_as_written_after_its_last_commit(
     for seed in range(12):
         run = record_seed(Scenario("short writes", "commits go on", ranges), seed)
         for number, put in enumerate(run.puts):
-            at = [line.at for line in Storyteller(run).story(number) if line.text.startswith("its record is written")]
+            at = [line.at for line in Storyteller(run).story(number) if line.text.startswith("the record is written")]
             pieces = [
                 one
                 for one in run.operations
@@ -92,14 +92,14 @@ def test_the_story_shows_that_the_message_was_acknowledged_too_early(broken_by: 
     story = story_lines(broken_by("ack-before-flush"))
     assert ("bad", "answered PUT_OK, before any sync covered it") in story
     assert story[-1][1].startswith("STATUS: ")
-    assert not any(text.startswith("its bytes are durable") for _, text in story)
+    assert not any(text.startswith("the record is durable") for _, text in story)
 
 
 def test_the_story_shows_that_the_message_returned(came_back: RunRecording) -> None:
     story = story_lines(came_back)
     gone, back = (
         next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
-        for words in ("does not find it", "finds it, although an earlier recovery did not")
+        for words in ("does not find the record", "finds the record, although an earlier recovery did not")
     )
     assert gone < back
     assert story[back][0] == BAD
@@ -114,13 +114,13 @@ def test_the_story_shows_that_part_of_the_message_was_lost_in_a_power_cut() -> N
     cuts = ([text for tone, text in story if tone == BAD and text.startswith("power cut")] for story in stories)
     taken = next(bad for bad in cuts if bad)
     assert len(taken) == 1
-    assert re.fullmatch(r"power cut \(.*: [1-9]\d* of its \d+ sectors are not what was written", taken[0])
+    assert re.fullmatch(r"power cut \(.*: [1-9]\d* of \d+ sectors lose the record's bytes", taken[0])
 
 
 def test_the_story_shows_the_failed_sync_of_the_message(broken_by: Broken) -> None:
     run = broken_by("fsync-retry-acks")
     texts = [line.text for number in range(len(run.puts)) for line in Storyteller(run).story(number)]
-    assert any(text.startswith("a sync of it fails: msync of commitlog") for text in texts)
+    assert any(text.startswith("a sync of the record fails: msync of commitlog") for text in texts)
 
 
 def test_the_story_of_a_surviving_message_has_no_line_marked_bad(held: RunRecording) -> None:
@@ -159,4 +159,4 @@ def test_each_kind_of_crash_has_its_own_description() -> None:
     assert cut_text(cut) == "power cut (ext4-ordered), during msync checkpoint"
     assert cut_text(Cut(0, "life-0", "process-kill")) == "process kill"
     assert cut_text(Cut(0, "life-0", "changed while off")) == "changed while off"
-    assert cut_text(Cut(0, "life-0")) == "the machine dies"
+    assert cut_text(Cut(0, "life-0")) == "the machine crashes"

@@ -167,7 +167,7 @@ def test_an_interrupted_run_writes_all_of_its_results(tmp_path: Path, jobs: int)
     assert sum(row["violations"] for row in document["scenarios"]) > 0
     assert document["failures"]
     assert all(Path(path).exists() for path in document["failures"])
-    assert "again: tornlog replay" in printed
+    assert "reproduce: tornlog replay" in printed
     assert "interrupted" in (out / "report.html").read_text()
     assert "interrupted" in files["summary.md"].read_text().splitlines()[0]
     assert files["junit.xml"].read_text().count("<testcase ") == len(SCENARIOS)

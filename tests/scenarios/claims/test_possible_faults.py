@@ -20,7 +20,7 @@ def test_one_store_has_no_network_faults_and_a_sound_disk_has_no_bit_rot() -> No
     possible = possible_faults(SCENARIOS["segment-rollover-crash"].ranges)
 
     assert {"page lost", "name lost", "torn page", "power cut after a stop"} <= possible
-    assert not possible & (NETWORK | {"bit rot", "lying sync", "lie exposed", "old blocks", "second start"})
+    assert not possible & (NETWORK | {"bit rot", "lying sync", "synced data lost", "stale blocks", "second start"})
     assert possible_faults(SCENARIOS["replication-network-faults"].ranges) >= NETWORK - {
         "reset at death",
         "failed poll",

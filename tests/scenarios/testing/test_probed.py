@@ -104,7 +104,7 @@ def test_a_lost_promise_fails_the_test_with_its_story(
         "    size of log lost: it had grown to 8 bytes",
         "      by 3 write log [0, 8)  write",
         "  the check is a function of a test, so only a check in a file replays it:",
-        "  again: pytest test_it.py::test_lost",
+        "  reproduce: pytest test_it.py::test_lost",
     ):
         assert f"{line}\n" in done.stdout
     assert list((tmp_path / "project" / "out" / "probes").glob("*/failures/*/failure.json"))

@@ -11,14 +11,14 @@ import pytest
 pytestmark = pytest.mark.slow
 
 Done = CompletedProcess[str]
-AGAIN = re.compile(r"^  again     (.*)$", re.MULTILINE)
+AGAIN = re.compile(r"^  reproduce (.*)$", re.MULTILINE)
 TEST = "tests/test_wal.py::test_appended_records_survive_crashes"
 
 
 def story_in(output: str) -> str:
     """Return the output of a failed test without the lines after the story: the timeline, and how to repeat it."""
     begin = output.index("seed ")
-    end = re.compile(r"^(  timeline |  again |-+ tornlog -+$)", re.MULTILINE).search(output, begin)
+    end = re.compile(r"^(  timeline |  reproduce |-+ tornlog -+$)", re.MULTILINE).search(output, begin)
     assert end is not None
     return output[begin : end.start()]
 
@@ -39,7 +39,7 @@ def test_the_report_of_a_bug_has_a_story_and_a_command_that_repeats_it(
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed, 2 passed" in done.stdout
     assert "Traceback" not in done.stdout
-    assert "what was appended is there: expected [b'order " in done.stdout
+    assert "every appended record is present: expected [b'order " in done.stdout
     assert "create /shop/wal lost #1: 1 of 2" in done.stdout
     assert len(story_in(done.stdout).split("  story ")[1].splitlines()) <= 13
     assert re.search(r"2 tests, \d+ seeds, \d+ crash points, \d+ faults injected", done.stdout)
@@ -66,7 +66,7 @@ def test_reports_are_the_same_with_two_processes(repository: Path, shell: Callab
         one, other = ((out / file).read_text() for out in out_and_kept(repository))
         assert one == other
     failed, passed = sorted(report_in(repository / "out"), key=lambda test: test["failure"] is None)
-    assert (failed["id"], failed["signature"]) == (TEST, "what was appended is there")
+    assert (failed["id"], failed["signature"]) == (TEST, "every appended record is present")
     assert (passed["scenario"], passed["seeds"], passed["failure"]) == ("segment-rollover-crash", 5, None)
 
 

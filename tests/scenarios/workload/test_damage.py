@@ -211,7 +211,7 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_viola
     plan = QUIET_PLAN.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
     outcome = execute(plan)
     assert outcome.violations == []
-    assert outcome.injected["odd size"] == 1
+    assert outcome.injected["wrong file size"] == 1
 
     load = SegmentQueue.load
 

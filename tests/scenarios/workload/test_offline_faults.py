@@ -267,7 +267,7 @@ def test_a_start_with_a_wrong_segment_size_changes_no_file(bench: Callable[..., 
 
     for starts in (1, 2):
         assert rig.stopped("stop and odd file") is rig.image
-        assert rig.offline_faults.injected == {"odd size": starts}
+        assert rig.offline_faults.injected == {"wrong file size": starts}
     assert rig.judge.violations == []
 
 
@@ -286,7 +286,7 @@ def test_old_blocks_are_exposed_only_after_a_crash_that_requests_it(bench: Calla
     assert rig.offline_faults.after_crash(shows, rig.image, None) is rig.image
     assert rig.offline_faults.injected == {}
     assert rig.offline_faults.after_crash(shows, rig.image, rig.store).files != rig.image.files
-    assert rig.offline_faults.injected == {"old blocks": 1}
+    assert rig.offline_faults.injected == {"stale blocks": 1}
 
 
 def test_bit_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(bench: Callable[..., Bench]) -> None:

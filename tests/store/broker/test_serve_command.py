@@ -207,7 +207,7 @@ def test_a_vip_port_in_use_is_logged_or_refused_if_requested(
         broker = serve_store("--port", str(port))
         assert broker.ready["addresses"] == [f"127.0.0.1:{port}"]
         broker.stop()
-    assert broker.has_logged(f"cannot listen at 127.0.0.1:{port - 2}")
+    assert broker.has_logged(f"cannot listen on 127.0.0.1:{port - 2}")
     assert broker.has_logged("--no-vip-port")
 
 

@@ -102,7 +102,7 @@ def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_repla
 
     assert result.exit_code == 1, result.output
     shown = result.stdout
-    assert "crash points: 1 kind of breach" in shown
+    assert "crash points: 1 kind of violation" in shown
     assert "faults at calls: failed sync 1" in shown
     assert "never injected, because no call matches: failed extend" in shown
     assert "with failed sync at matching call 1, step 4 failed sync log  fsync" in shown

@@ -305,7 +305,7 @@ def test_a_crash_in_recovery_is_reported_with_the_preceding_crash(write_file: Wr
     result = invoke("--check", str(check), *arguments, "--", str(script))
 
     assert result.exit_code == 1, result.output
-    assert "crash points: 1 kind of breach" in result.stdout
+    assert "crash points: 1 kind of violation" in result.stdout
     assert "broken by a crash in recovery: seven is lost" in result.stdout
     assert "crash after step 3: acknowledge 'seven' at put.py:1, on process-kill" in result.stdout
     assert "crash after step 2: unlink journal at check.py:5" in result.stdout

@@ -98,7 +98,7 @@ def test_known_findings_pass_and_those_that_did_not_occur_are_named(save: list[s
     assert result.exit_code == 0, result.output
     assert f"known: {GONE}: issue #7" in result.stdout
     assert "gone: # entries are lost: fixed # soon" in result.stdout
-    assert f"no new kind of breach, {len(signatures)} known" in result.stdout
+    assert f"no new violation, {len(signatures)} known" in result.stdout
     assert document["baseline"]["gone"] == {"# entries are lost": "fixed # soon"}
     assert {one["known"] for one in document["breaches"]} == {"issue #7"}
     assert ElementTree.parse(junit).getroot().get("failures") == "0"

@@ -82,8 +82,8 @@ def test_breach_kinds_beyond_the_story_limit_are_counted(write_file: WriteFile, 
     assert result.exit_code == 1, result.output
     assert len(breaches) == 26
     assert result.stdout.count("\nbroken: ") == len(list((out / "failures").iterdir())) == 10
-    assert "and 6 kinds of breach more" in result.stdout
-    assert "and 16 kinds of breach more, which --json lists" in result.stdout
+    assert "and 6 kinds of violation more" in result.stdout
+    assert "and 16 kinds of violation more, which --json lists" in result.stdout
     assert [one["smallest"] is None for one in breaches] == [False] * 10 + [True] * 16
     assert "Broken in 26 ways" in (out / "report.html").read_text()
 
@@ -184,4 +184,4 @@ def test_a_finding_is_annotated_at_the_line_whose_change_was_lost(
     rename = SAVE.splitlines().index('        os.replace("new", "value")') + 1
     assert len(errors) == 2, result.stderr
     assert all(line.startswith(f"::error file=save.py,line={rename},title=tornlog probe%3A value ") for line in errors)
-    assert "::value 'one' is lost: found None%0Aagain: " in errors[0]
+    assert "::value 'one' is lost: found None%0Areproduce: " in errors[0]

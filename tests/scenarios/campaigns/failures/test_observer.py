@@ -33,7 +33,7 @@ def failure_of(mutant: str) -> Failure:
         ),
         (
             "single-queue-file-keeps-start",
-            ("life-0/retention: branch: retention removed a segment", "life-0/retention: unlink commitlog/1024"),
+            ("life-0/retention: mark: retention removed a segment", "life-0/retention: unlink commitlog/1024"),
         ),
         ("commit-one-short", (": rename config/consumerOffset.json.tmp",)),
         ("stop-leaves-index-unsynced", ("disk: state index/", "by life-0/dispatch, its file was not synced since")),

@@ -33,7 +33,7 @@ def test_the_story_has_events_on_the_bytes_of_the_violation() -> None:
     )
 
     assert len(story) <= STORY_LINES
-    assert story[0].startswith("494 of 503 events are left out, these concern commitlog/0")
+    assert story[0].startswith("494 of 503 events are left out; the others concern commitlog/0")
     assert "store commitlog/0 [100, 300)" in story[1]
     assert "[300, 500)" in story[2]
 

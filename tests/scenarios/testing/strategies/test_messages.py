@@ -107,4 +107,4 @@ def test_the_simplest_fault_plan_has_no_faults_and_each_fault_can_be_drawn() -> 
     sparse = find(fault_plans(), lambda plan: plan.sparse, settings=settings(QUICK, phases=[Phase.generate]))
 
     assert list(enabled_kinds(plainest)) == []
-    assert "hole without room" in enabled_kinds(sparse)
+    assert "SIGBUS on full disk" in enabled_kinds(sparse)

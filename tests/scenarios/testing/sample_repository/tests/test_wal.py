@@ -21,7 +21,7 @@ def test_appended_records_survive_crashes(simulation, directory):
     def judge(wal):
         found = wal.open()
         if found not in (appended, appended + uncertain):
-            raise PromiseBroken("what was appended is there", f"expected {appended}, found {found}")
+            raise PromiseBroken("every appended record is present", f"expected {appended}, found {found}")
         appended[:], uncertain[:] = found, []
 
     for life in ("monday", "tuesday"):
