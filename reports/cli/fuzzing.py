@@ -111,7 +111,7 @@ def fuzz_formats(options: FuzzOptions) -> NoReturn:
 def _format_names(formats: list[str] | None) -> list[str]:
     strange = [name for name in formats or () if name not in TARGETS]
     if strange:
-        raise typer.BadParameter(f"no format {', '.join(strange)}; expected some of {', '.join(TARGETS)}")
+        raise typer.BadParameter(f"no format {', '.join(strange)}; expected one or more of {', '.join(TARGETS)}")
     return list(dict.fromkeys(formats or TARGETS))
 
 

@@ -239,7 +239,7 @@ def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
     """Raises BadParameter for an unknown disk."""
     for name in names:
         if name not in known:
-            raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
+            raise typer.BadParameter(f"no disk {name}; expected one of {', '.join(known)}", param_hint="--disk")
     return list(dict.fromkeys(names))
 
 

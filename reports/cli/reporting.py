@@ -71,7 +71,9 @@ def read_failure(file: Path) -> Failure:
     """Raises BadParameter if this version cannot read the file."""
     try:
         failure = Failure.from_json(file.read_text())
-    except (OSError, UnicodeDecodeError, ArtefactError) as error:
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, ArtefactError) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
     if failure.mutant is not None and not is_mutant(failure.mutant, f"mutant in {file}"):
         raise typer.BadParameter(f"{file}: there is no mutant {failure.mutant}")

@@ -246,4 +246,5 @@ def describe_promises(disk: str) -> str:
     if not missing and not intact:
         return "every invariant"
     kept = len(promises) - len(missing) - len(intact)
-    return f"{kept} of {len(promises)}; {', '.join(intact)} before damage; not {', '.join(missing)}"
+    some = f"{', '.join(intact)} only before the first damage"
+    return f"{kept} of {len(promises)} invariants; {some}; not {', '.join(missing)}"

@@ -60,4 +60,4 @@ def test_a_store_that_cannot_be_opened_is_a_violation_only_if_the_disk_promises_
 def test_the_promises_on_a_disk_fit_in_one_line() -> None:
     assert guarantee_table.describe_promises("xfs") == "every invariant"
     told = guarantee_table.describe_promises("dying-disk")
-    assert told.startswith("4 of 25; DUR, START before damage; not PREFIX, VIS, CQ-COMPLETE")
+    assert told.startswith("4 of 25 invariants; DUR, START only before the first damage; not PREFIX, VIS, CQ-COMPLETE")
