@@ -65,7 +65,7 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "probe": Entry(
         "reports.cli.probe.command",
         "ProbeOptions",
-        "Crash any program at each of its file operations, and check it.",
+        "Simulate a crash at each file operation of any program.",
         work="work.probe_program",
     ),
     "init": Entry(

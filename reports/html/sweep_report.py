@@ -243,8 +243,8 @@ def _trends_table(trends: Sequence[Fields], on: On) -> ResultTable:
         seconds = sum(row["seconds_per_seed"] * row["seeds"] for row in some)
         mean_ms = 1000 * seconds / sum(row["seeds"] for row in some)
         rows.append(Row((*cell, *figures, f"{mean_ms:,.1f}")))
-    note = "Oldest first; of the seeds that an earlier version ran too (again), how many broke or were mended."
-    columns = ("seeds", "broken", "again", "broke", "mended", "ms a\nseed")
+    note = "Oldest first. Repeated: seeds that an earlier version also ran. Of these, some now break, others are fixed."
+    columns = ("seeds", "broken", "repeated", "now\nbroken", "fixed", "ms a\nseed")
     title = "Versions of the code"
     return ResultTable(title, on, "trends", note, ("code", "mutant"), columns, rows, is_titled=True)
 

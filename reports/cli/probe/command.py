@@ -93,10 +93,11 @@ def _with_check_options(options: type[Options]) -> type[Options]:
 @dataclass(frozen=True)
 @_with_check_options
 class ProbeOptions:
-    """Crash any program at each of its file operations, and check it.
+    """Simulate a crash at each file operation of any program.
 
-    The program is recorded once. The check sees the files and the acknowledged lines of every state that a crash may
-    leave. Without a check, list the effects that were not durable at an acknowledged line, each with the missing sync.
+    tornlog runs the program once and records it. Each line that the program prints is a promise. The check gets the
+    files and the promises of every state that a crash may leave. Without a check, tornlog lists the changes that were
+    not durable at a promise, each with the missing sync.
     """
 
     context: typer.Context
@@ -125,7 +126,7 @@ class ProbeOptions:
     ship: ShipCheck = None
     conf: Conf = None
     start: Path | None = option(
-        None, exists=True, file_okay=False, help="The program starts in a copy of this directory."
+        None, exists=True, file_okay=False, help="Start the program in a copy of this directory."
     )
     record: str = option(
         "",
