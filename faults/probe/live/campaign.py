@@ -8,11 +8,6 @@ Each finding has a directory:
 
 A live run has no exact replay, because the machines run freely between two steps. A second run with the seed has the
 same events.
-
-JSON: `{"format": "tornlog-live-run/1", "seed", "machines": {name: directory}, "program": [arguments], "restart":
-[arguments], "check", "signature", "outcome", "violations", "acknowledged", "refused", "events": [{"kind", "machines",
-"after_steps", "ms", "disk", "images": [choice of each machine], "promises", "steps": {machine: steps since its start},
-"late", "losses": {machine: {"count", "first": [texts]}}}], "again": command}`. seed: null for the run without events.
 """
 
 import json
