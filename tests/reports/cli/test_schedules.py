@@ -1,11 +1,9 @@
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog
 
@@ -14,8 +12,6 @@ pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[3] / "docs/json.md"
 NAME = "second-start-refused"
 BROKEN = ["sync-flush-power-cut", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
-
-Tornlog = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ Live = Callable[..., Any]
 DECIDED = EndTransactionStatus.DECIDED
 ALREADY_DECIDED = EndTransactionStatus.ALREADY_DECIDED
 NOT_FOUND = EndTransactionStatus.PREPARED_NOT_FOUND
-ILLEGAL = PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
 def refuse_puts(store: MessageStore, topic: str, times: int = 1) -> None:
