@@ -1,8 +1,4 @@
-"""Implementation of `run --check-determinism`: repeats seeds in other processes.
-
-JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digests": {scenario: digest}, "differences":
-[lines], "errors": [texts], "seconds"}`.
-"""
+"""Implementation of `run --check-determinism`: repeats seeds in other processes."""
 
 from typing import NoReturn
 

@@ -1,17 +1,4 @@
-"""Options of `explore`, which tries every crash or every schedule of one run.
-
-JSON, version 1: `{"format": "tornlog-explore/1", "scenario", "seed", "disk", "mutant", "limit", "heal", "exhaustive",
-"moments", "crashes", "crashes_exhausted", "crashes_cut", "states", "images", "judgements", "judged", "violations",
-"depths": [{"situations", "operations"}], "kinds": [{"depth", "kind", "moments", "crashes", "exhausted", "cut",
-"states", "judged", "violations"}], "failures": [{"signature", "file"}], "interrupted", "seconds",
-"states_per_second"}`. states: number of states built; images: distinct disk images; judgements: distinct pairs of an
-image and the promises made before the crash; judged: recoveries checked, more than judgements only with several
-processes.
-
-JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "bound", "scenario", "seed", "summary",
-"schedules", "schedules_by_cost": [numbers], "is_complete", "violated", "first_violated", "first_schedule",
-"last_schedule", "failures": [paths], "seconds", "interrupted"}`. interrupted: true or false.
-"""
+"""Options of `explore`, which tries every crash or every schedule of one run."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,14 +1,4 @@
-"""Options of `fuzz`, which fuzzes formats and recovery.
-
-JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "formats": [{"name", "inputs", "accepted",
-"refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
-"not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
-"input_bytes", "file"}`; file is empty without --out. JSON of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
-"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise, else
-signature, expected and found. same: whether the result equals the recorded one; null for an input without a record.
-outcomes: number of distinct refused fields and accepted code paths; corpus: number of inputs kept for mutation; number:
-number of the input, from 1; input_bytes: size of the smallest known input that breaks the promise.
-"""
+"""Options of `fuzz`, which fuzzes formats and recovery."""
 
 from dataclasses import dataclass
 from pathlib import Path

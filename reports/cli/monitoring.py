@@ -1,13 +1,8 @@
-"""Monitoring of a served process: health and metrics over HTTP, and messages to systemd.
-
-    /healthz    200 while the process is alive, also during the recovery; else 503
-    /readyz     200 if every check passes, else 503; one line per check. `store/broker/health.py` has the checks
-    /metrics    OpenMetrics or Prometheus text, which the library prometheus_client writes (extra `metrics`)
+"""Monitoring of a served process: health and metrics over HTTP (docs/broker-monitoring.md), and messages to systemd.
 
 The endpoint starts before the recovery, which may take minutes. A connection has one request, and is closed after
-CONNECTION_S_MAX at the latest.
-
-systemd gets READY=1, STOPPING=1, and WATCHDOG=1 twice per WatchdogSec while the process is alive (sd_notify(3)).
+CONNECTION_S_MAX at the latest. systemd gets READY=1, STOPPING=1, and WATCHDOG=1 twice per WatchdogSec while the process
+is alive (sd_notify(3)).
 """
 
 import os

@@ -1,13 +1,4 @@
-"""Options of `mutants`, which runs the scenarios on stores with known bugs.
-
-JSON: a list of `{"id", "found", "scenario", "invariant", "expected": whether the mutant declares that invariant,
-"seeds", "core_seconds", "reached": seeds in which the changed code ran, or null for a changed constant, "bit": seeds in
-which the mutant reported a changed behaviour, or null if it does not report, "differing": null or `{"seeds", "of"}`,
-"missed_because", "finds": [{"scenario", "seed", "invariant", "seeds", "core_seconds"}], "shrunk", "clean_violation",
-"error"}`. seeds and core_seconds count up to the first scenario seed that finds the mutant. shrunk: null without
---shrink, else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`. `{"id",
-"not_run": true}` is a mutant that did not run because of an interruption.
-"""
+"""Options of `mutants`, which runs the scenarios on stores with known bugs."""
 
 from dataclasses import dataclass
 from pathlib import Path

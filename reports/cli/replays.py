@@ -1,9 +1,4 @@
-"""Options of `replay` and `shrink`, the commands for a stored failure.
-
-JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "digest", "violations", "gone": [lines],
-"changed": [lines]}`, with --timeline or --trace also "drawn": `[paths]`; of `shrink`: `{"format": "tornlog-shrink/1",
-"before", "after", "digest", "tries", "seconds", "interrupted": true or false}`.
-"""
+"""Options of `replay` and `shrink`, the commands for a stored failure."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,17 +1,4 @@
-"""Options of `tornlog run`, separate from the slow imports of `campaign`.
-
-JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "injected",
-"marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
-with a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of scenarios],
-"interrupted": true or false, "first_seed": first seed of a time budget, else null, "failures": [paths], "pairs":
-{"met", "can", "never": [[name, name]]}, "seconds"}`; with kept seeds (--corpus) also "corpus", as of `probe`; with
---out also "report": path; with --against also "against": `[{"name", "change", "before": broken seeds, null if not
-run, "now": likewise}]`; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never":
-`{"faults": [names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs": [{"id",
-"verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken":
-[{"promise", "kind", "times", "scenarios": {name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended",
-"enough"}], "clean", "again": command}]}`.
-"""
+"""Options of `tornlog run`, separate from the slow imports of `campaign`."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,12 +1,8 @@
 """Places: opens local paths and URIs of HDFS and object stores, and writes whole files there.
 
-A file written through `whole_file` appears complete or not at all:
-
-    this machine    the bytes are synced, the file is renamed over the target, then the directory is synced: durable
-                    when the call returns
-    object stores   one call uploads all bytes, then the object exists. A rename would copy the object, and a stream
-                    closed by an error would leave half an object
-    HDFS            the file is closed, then renamed over the target atomically. Its durability depends on HDFS
+A file written through `whole_file` appears complete or not at all. docs/sweeps.md says how, and which storage makes it
+durable. Object stores get all bytes in one call: a rename would copy the object, and a stream closed by an error would
+leave half an object.
 """
 
 import re

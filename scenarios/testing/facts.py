@@ -1,12 +1,4 @@
-"""Test facts: collect the runs of a test, and write the report of a session.
-
-The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds", "time_up",
-"crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure": path or null,
-"again": command or null}], "probes": [{"id", "crash_points", "states", "breaches": [{"signature", "failure": path or
-null, "timeline": path or null, "again": command}], "gaps": [sentences], "notes": [sentences]}]}`. probes: one for each
-call of the fixture `probe`. The report has no times, and its tests are sorted by id, so the machine and the order of
-tests do not change it.
-"""
+"""Test facts: collect the runs of a test, and write the report of a session."""
 
 import hashlib
 import json

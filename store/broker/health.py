@@ -1,13 +1,4 @@
-"""Health of a broker: the checks of `/healthz`, `/readyz` and the metric `ready`.
-
-    check        of                            passes while
-    recovered    every broker                  the store was recovered, and the services run
-    serving      every broker and name server  all tasks on which clients depend are running
-    writable     every broker                  the disk has space, and the store accepts writes
-    registered   brokers with namesrvAddr      the last registration with at least one name server succeeded
-    replicated   SYNC_MASTER                   a connected slave lags by less than haSlaveFallbehindMax
-    following    slaves                        the master has all bytes of this log, and sends new ones
-    tables       slaves                        the last copy of the master's topics, groups and offsets succeeded
+"""Health of a broker: the checks of `/healthz`, `/readyz` and the metric `ready`, listed in docs/broker-monitoring.md.
 
 A process is alive while its poller task makes turns. Reading the health never blocks a client request.
 """

@@ -1,21 +1,7 @@
-"""Hooks for sends and consumption in programs that embed a broker.
-
-    class Audit:
-        hook_name = "audit"
-
-        def send_message_before(self, context: SendMessageContext) -> None: ...
-
-        def send_message_after(self, context: SendMessageContext) -> None: ...
-
-    broker.hooks.register_send_message_hook(Audit())
+"""Hooks for sends and consumption in programs that embed a broker. docs/broker-reference.md has an example.
 
 Hooks run in the task of the request, the first registered one first. The broker logs an exception of a hook and
 continues the request.
-
-    send, batch, reply        `send_message_before` after parsing, `send_message_after` before the answer is sent
-    pull                      `consume_message_before`, once, before the answer is sent, also for a held pull
-    message sent back         `consume_message_after`, if the request has the message id (originMsgId)
-
 Source: RocketMQ 4.9 SendMessageHook, ConsumeMessageHook, AbstractSendMessageProcessor, PullMessageProcessor,
 SendMessageProcessor.asyncConsumerSendMsgBack.
 """

@@ -1,25 +1,5 @@
 """Dump: reads messages from a log without recovery, one segment at a time.
 
-JSON contract, `tornlog-dump/1`: one object per message, in log order:
-
-    format          "tornlog-dump/1"
-    topic queueId queueOffset
-                    position of the message; queueOffset is 0 for a prepared or rolled back message: it is in no queue
-    offset size     of the message's record in the log, bytes
-    msgId           the offset message id
-    storeTimestamp bornTimestamp
-                    ms since 1970
-    storeHost bornHost
-                    address|port
-    flag sysFlag reconsumeTimes preparedTransactionOffset
-                    as in the record
-    properties      name -> value, including RocketMQ's own (TAGS, KEYS, UNIQ_KEY, ...)
-    bodyLength      bytes
-    body            the stored bytes, compressed if sysFlag has that bit: as text, hex or base64; absent on request
-
-Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it changes the meaning of one, the format is
-`/2`.
-
 The dump reports damaged bytes and continues at the next record. It also reports a segment of a wrong length, ignoring
 its extra bytes; a gap between segments; and a checkpoint with times if the log has no segment. Body checksums are
 checked for selected messages only. After an unclean exit, damage after the last record is not reported.

@@ -1,29 +1,4 @@
-"""Inspection: opens a store with recovery in memory and reports its contents.
-
-JSON contract, `tornlog-inspect/1`:
-
-    format        "tornlog-inspect/1"
-    load          whether the store could be opened; if not, only `findings` follows
-    findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
-    notes         sentences about unknown files and about damage that the next start repairs, as in `verify`
-    recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
-                  that recovery wrote or removed
-    geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
-                  "maxHashSlotNum", "maxIndexNum", "enableConsumeQueueExt"} used
-    minPhyOffset maxPhyOffset dispatchBehindBytes runningFlagBits earliestMessageTime checkpoint commitLogFiles queues
-    topicQueueTable indexFiles delayOffsetTable
-                  as `inspect.observed` in the manifests of the golden stores; each queue with its `entries`,
-                  [phyOffset, size, tagsCode] from minOffset to maxOffset. After an unclean exit, logicsMsgTimestamp
-                  is the store time of the last record
-    delayOffsetJson
-                  the same table in the form of `config/delayOffset.json`
-    consumeQueueExtFiles
-                  number of extension files of all queues
-    commitLogRecords
-                  records, and other content of the log as marked objects: see `observed.records_of`
-
-A later version may add fields; if it changes the meaning of one, the format is `/2`.
-"""
+"""Inspection: opens a store with recovery in memory and reports its contents."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

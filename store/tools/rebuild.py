@@ -7,19 +7,6 @@ The store's own recovery builds the new directory. Recovery skips damage that a 
 source) or the checkpoint covers, and ends the log at any other damage. The new directory contains an `abort` file until
 all files are durable. The new checkpoint contains the recovered times. If the start of the log has expired, blank
 entries precede the first remaining message of a queue.
-
-JSON contract, `tornlog-rebuild/1`:
-
-    format      "tornlog-rebuild/1"
-    log         "copied"
-    logBytes    bytes of all segments
-    records     number of records in the log
-    minPhyOffset maxPhyOffset
-                first offset and end offset of the log
-    queues      [{"topic", "queueId", "minOffset", "maxOffset"}]
-    findings    damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the new directory
-
-A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
 
 from collections.abc import Callable

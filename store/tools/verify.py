@@ -11,19 +11,6 @@ An `abort` file shows that the last exit was unclean. The next recovery then rep
 entries that point there, missing entries at a queue's end, unfinished segments, and index files that the checkpoint
 does not cover. The verifier reports such damage as a *note*. If the data was durable according to the checkpoint's
 times, minus RocketMQ's margin of 3 s, the damage is a violation.
-
-JSON contract, `tornlog-verify/1`:
-
-    format      "tornlog-verify/1"
-    cleanExit   whether there is no `abort` file
-    geometry    {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel", "maxHashSlotNum",
-                "maxIndexNum", "enableConsumeQueueExt"} used
-    counts      {"segments", "logBytes", "records", "recordBytes", "blanks", "queues", "entries", "expiredEntries",
-                "blankEntries", "extFiles", "extUnits", "indexFiles", "indexEntries"}
-    violations  [{"promise", "file", "offset", "field", "expected", "found"}]; file is relative to the directory
-    notes       sentences
-
-A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
 
 from collections.abc import Callable, Iterator

@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.broker_clients.client import Client, Driver
 from tests.broker_clients.programs import PROGRAMS
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
 CLIENT_COMMAND = os.environ.get("ROCKETMQ_CLIENT")
@@ -46,7 +45,6 @@ CONF = {
 }
 PATIENT = {"waitTimeMillsInSendQueue": "5000"}
 """By default a broker on a busy machine refuses a send after 200 ms."""
-_COMMANDS = application()
 
 
 def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
@@ -139,7 +137,7 @@ class BrokerProcess:
         """Stop the broker with a signal, as an operator does. The store must be clean and valid afterwards."""
         assert self._end(signal.SIGTERM) == 0, self._complaints.read_text()[-2000:]
         assert not (self.store / "abort").exists()
-        verified = CliRunner().invoke(_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)])
+        verified = tornlog("verify", str(self.store), "--config", str(self.conf))
         assert verified.exit_code == 0, verified.output
 
     def close(self) -> None:

@@ -66,23 +66,6 @@ def test_the_readme_shows_the_output_of_its_failing_example(tmp_path: Path, shel
     assert run_page_examples(page, tmp_path, shell) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("there", "spoilt"),
-    [
-        ("extend /settings.new lost", "extend /settings.new kept"),
-        ('self.files.rename("/settings.new", "/settings")', 'self.files.rename("/settings.new", "/other")'),
-    ],
-)
-def test_a_wrong_output_on_a_users_page_fails_the_check(
-    there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]
-) -> None:
-    page = (DOCS / "pytest.md").read_text().partition("`again` is the command")[0]
-
-    assert there in page
-    assert len(run_page_examples(page.replace(there, spoilt), tmp_path, shell)) == 1
-
-
 def test_the_page_about_pytest_has_every_option_and_argument(shell: Callable[..., Done], tmp_path: Path) -> None:
     page = (DOCS / "pytest.md").read_text()
     options = re.findall(r"^  (--tornlog-\w+)", shell("pytest --help", tmp_path).stdout, re.MULTILINE)

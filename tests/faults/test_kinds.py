@@ -14,7 +14,7 @@ from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan, d
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.kinds import FAULTS, GROUPS, FaultKind
 from tornlog.faults.network import NetworkFaults
-from tornlog.faults.plan import FaultPlan, NetworkPlan
+from tornlog.faults.plan import FAILING_SYNCS, FaultPlan, NetworkPlan
 from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import DisturbancePlan, Disturbances
 from tornlog.sim.errors import MachineDied
@@ -335,6 +335,19 @@ def test_a_fault_kind_is_injected_only_if_enabled(kind: str) -> None:
 
     assert injected(twin, on=False)[kind] == 0
     assert injected(twin, on=True)[kind] > 0
+
+
+@pytest.mark.parametrize("failing_sync", FAILING_SYNCS)
+@pytest.mark.parametrize("program", dict.fromkeys(twin.program for twin in TWINS.values() if isinstance(twin, Twin)))
+def test_a_disk_without_chances_makes_no_draw_and_adds_no_wait(
+    program: Callable[[Rig], None], failing_sync: str
+) -> None:
+    rig = Rig(image=DURABLE, faults=FaultPlan(failing_sync=failing_sync))
+    program(rig)
+
+    assert not rig.injected
+    assert rig.choices.stream("disk").draw_count == 0
+    assert rig.kernel.now_ns == 0
 
 
 def test_every_twin_field_is_a_field_of_a_plan() -> None:

@@ -1,7 +1,4 @@
 import gc
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -39,37 +36,6 @@ def test_the_schedule_depends_on_the_seed_and_on_nothing_else() -> None:
 
     assert order_of(3) == order_of(3)
     assert len({order_of(seed) for seed in range(30)}) == 30
-
-
-def test_a_digest_does_not_depend_on_the_hash_seed_of_the_process() -> None:
-    script = """if True:
-        from tornlog.sim.choices import Choices
-        from tornlog.sim.kernel import Kernel
-        from tornlog.sim.policies.random_walk import RandomWalk
-        kernel = Kernel(RandomWalk(Choices("5").stream("policy"), 3))
-        machine = kernel.create_machine("m")
-        lock, signal = machine.tasks.lock("l"), machine.tasks.signal("s")
-        def service():
-            for _ in range(20):
-                with lock:
-                    signal.wait(3)
-                signal.notify()
-        def main():
-            for task in [machine.tasks.spawn(name, service) for name in ("x", "y", "z")]:
-                task.join(None)
-        kernel.run(machine, main, time_limit_ns=10**12)
-        print(kernel.digest(), kernel.steps, kernel.now_ns)
-    """
-
-    def output_with(hash_seed: str) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        return subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    first = output_with("1")
-    assert first == output_with("2")
-    assert len(first.split()) == 3
 
 
 def test_steps_count_scheduling_points_for_any_quanta(policy_of: Callable[[int], Policy]) -> None:

@@ -33,13 +33,6 @@ def side(fs: FakeFilesystem) -> SideFile:
     return side
 
 
-def test_storing_a_new_version_keeps_the_old_one_as_backup(side: SideFile) -> None:
-    assert side.store(NEW)
-    assert Path(PATH).read_bytes() == NEW
-    assert Path(side.backup_path).read_bytes() == OLD
-    assert loaded() == NEW
-
-
 def test_a_failed_store_on_a_full_disk_keeps_the_old_version(fs: FakeFilesystem, side: SideFile) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space") as raised:

@@ -1,18 +1,7 @@
 """Campaign of live runs: one run without events, then one run per seed, and the findings by signature.
 
-Each finding has a directory:
-
-    run.json                the seed, the events with their steps, the promises and the messages of the check
-    images/1-n2/...         the directory of n2 at its restart after event 1
-    logs/n1.log ...         output of each machine, of all starts; program.log: standard error of the program
-
-A live run has no exact replay, because the machines run freely between two steps. A second run with the seed has the
-same events.
-
-JSON: `{"format": "tornlog-live-run/1", "seed", "machines": {name: directory}, "program": [arguments], "restart":
-[arguments], "check", "signature", "outcome", "violations", "acknowledged", "refused", "events": [{"kind", "machines",
-"after_steps", "ms", "disk", "images": [choice of each machine], "promises", "steps": {machine: steps since its start},
-"late", "losses": {machine: {"count", "first": [texts]}}}], "again": command}`. seed: null for the run without events.
+Each finding has a directory, described in docs/probe-machines.md. A live run has no exact replay, because the machines
+run freely between two steps. A second run with the seed has the same events.
 """
 
 import json

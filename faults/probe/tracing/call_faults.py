@@ -3,18 +3,7 @@
 To fail a call, the recorder skips it and sets the error as its result. A short write writes half of the data, or the
 fraction in the rule. A torn write (write, pwrite, writev, pwritev or pwritev2) writes this fraction and then returns
 EIO. If the rule has a disk capacity, the write that exceeds it is short, as on a file system, and later calls that
-write, extend or create files fail. Each kind of fault applies to these calls:
-
-    failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
-    disk full              ENOSPC  the same; the next call succeeds
-    short write            -       the same, with at least two bytes or two buffers
-    interrupted call       EINTR   the same, truncate, fallocate, fsync, fdatasync: no effect
-    failed creation        ENOSPC  calls that create a name: open of a new file, mknod, mkdir, link, symlink
-    failed extend          ENOSPC  fallocate
-    failed sync            EIO     fsync, fdatasync and msync of a file: its pages become clean, not durable; syncfs:
-                                   the same for all files; write, pwrite, writev, pwritev with O_DSYNC
-    failed directory sync  EIO     fsync and fdatasync of a directory: a crash can still lose its entries
-    lying sync             0       calls of failed sync except syncfs, and syncs of directories: no data is durable
+write, extend or create files fail. docs/probe-faults.md has the calls of each kind of fault.
 
 sync(2) cannot report an error. If the sync of an O_DSYNC write fails, the data is written, but the call returns the
 error and does not move the file position, as in Linux. After a failed sync readers see the new bytes, as on ext4 and

@@ -1,19 +1,15 @@
 """Run control: selects a fault by a rule, or a seeded order of the threads' recorded steps.
 
-A rule is one line of text:
+A rule is one line of text (docs/probe-faults.md):
 
-    FAULT [GLOB] [PART] [#N]     failed-sync wal*.log #3     the fault at the third sync of a file wal*.log
-    disk-full after SIZE         disk-full after 1MiB        the write that exceeds this total size is short;
-                                                             each later call that needs space fails
-    cut at CALL [GLOB] [#N]      cut at rename MANIFEST*     crashes before, inside and after this call
-    cut at mark                                              crashes only at crash points that the program marks
+    FAULT [GLOB] [PART] [#N]     failed-sync wal*.log #3
+    disk-full after SIZE         disk-full after 1MiB
+    cut at CALL [GLOB] [#N]      cut at rename MANIFEST*
+    cut at mark                  crashes only at points that the program marks: it writes `cut` to its control FIFO
 
-FAULT is a kind in CALL_FAULTS with hyphens, or torn-write: a part of the data is written, and the call fails with EIO.
-GLOB matches the name of the file at the time of the call, or its path from the working directory if the glob has a
-slash; default *. PART is a fraction such as 2/5, for torn-write and short-write; default 1/2. #N is the Nth matching
-call, #* all matching calls; default #1. SIZE is in bytes, KiB, MiB or GiB. CALL is a system call or a kind of step in a
-record, with hyphens. A program marks a crash point by writing the line `cut` to its control FIFO. Words with spaces are
-quoted as in a shell.
+FAULT is a kind in CALL_FAULTS with hyphens, or torn-write. Defaults: * for GLOB, 1/2 for PART, #1 for #N; #* means all
+matching calls. CALL is a system call or a kind of step in a record, with hyphens. Words with spaces are quoted as in a
+shell.
 """
 
 import os

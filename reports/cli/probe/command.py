@@ -1,48 +1,4 @@
-"""The command `probe`: tries every crash of one run of a program, and every state after it.
-
-JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
-"exhausted", "cut", "states", "broken"}], "limit", "finished", "steps", "operations", "points", "acknowledged",
-"refusals", "states", "images", "judged", "breaches": [{"signature", "outcome", "violations", "disks": {disk: states},
-"states", "points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "refusals", "losses": [{"what",
-"by"}], "story"}, "file", "directory"}], "damage": [{"disk", "file", "states", "noticed", "unnoticed", "harmless"}],
-"never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
-"states_per_second"}`. acknowledged, refusals: numbers of promises and of refused operations (--refusals). damage: how
-the program reacts to damage at rest, for disks such as bit-flip.
-
-With `--recovery-crashes` there is also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused":
-{reason: times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file.
-breaches: one per kind of message, the most severe first. smallest: only for the first 10 breaches that are not known,
-else null. states: number of states built; images: distinct disk images; judged: distinct pairs of an image and its
-acknowledged lines. notes: reasons why a verdict without a breach proves little. If the recorder missed operations, the
-program is refused, and JSON has only program, steps and reasons. finished: whether all crashes (of the sample, with
---points) were tried. With --points or --time, "points_of" is the number of crash points, of which "points" were tried.
-If a check timed out, "reduced_limit" is {"checks", "timed_out"}: the number of later checks with a reduced time limit,
-and of those that exceeded it. If the probe ended early, "ended" is the signal, the limit or --stop-at-first.
-
-With --faults, --inject or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
-"never_injected": [faults], "cut": [faults], "coverage": {fault: {"calls", "reached_calls", "files", "missed_files"}},
-"rules": {rule: {"calls", "files"}}, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused":
-{reason: times}, "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind",
-"rerun"]}`. failed: runs in which the program exited with an error; cut: faults with more calls than --fault-runs;
-coverage: calls to which a fault applies, and their files; orders: distinct thread orders; choices: choices between
-several threads; hurried: choices made while another thread ran; refused, discarded: runs that could not be recorded;
-untried: faults, rules and seeds omitted because the probe ended early or calls could not be listed.
-
-With --baseline there is `"baseline": {"known": {signature: reason}, "gone": {signature: reason}}`, and known breaches
-have "known": reason. known: baseline findings that occurred; gone: those that the tried states no longer show.
-
-If the corpus (--corpus) had cases of this program, there is `"corpus": {"tried": [cases], "failed", "dropped",
-"gone"}`. tried: cases tried first; failed: those that failed again; dropped: those that passed three times in a row;
-gone: those that do not exist in this run.
-
-Further fields: with --machine or --disk-of, "separate_disks": {directory: kind of crash or null} and "combinations":
-{"tried", "possible"} of states of these disks; with --out, "report": path; with --inject "cut at ...", "crash_rules":
-{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `output`
-(--replay), `durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is
-broken except known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries
-were discarded, no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C,
-143 after SIGTERM.
-"""
+"""The command `probe`: tries every crash of one run of a program, and every state after it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,20 +1,4 @@
-"""Durability report: output of `probe` without a check.
-
-JSON, version 1: `{"format": "tornlog-durability/1", "program": [arguments], "steps", "operations", "promises", "disks":
-[names], "page_cache_survives": [names], "durable": [names], "not_durable": [groups], "after_last_promise": [groups],
-"allowed": [reasons], "notes": [sentences]}`. A group is `{"kind", "name", "names", "missing", "disks": [names],
-"steps", "bytes", "range": [start, end], "first": {"promise", "text", "step", "by"}, "promises"}`.
-
-disks: requested disks that lose their page cache in a crash; page_cache_survives: the other disks; durable: disks on
-which every effect was durable at the next promise. not_durable: effects before a promise that were not durable at this
-promise; after_last_promise: later effects that were not durable at the end of the run, or all effects without a
-promise. kind: the kind of change or write; "append" means a write that extends its file. names: number of names; if
-more than 1, name has # for numbers. missing: the sync that would have made the effects durable. steps, bytes: totals of
-the group; range: null with several names or without data. first: the first promise at which an effect of the group was
-not durable, counted from 1, with its line (both null without a promise), and the first step of the group, counted from
-0. promises: number of promises at which an effect was not durable. A group is listed once for all disks on which it is
-the same. With --out, "report": path. Exit code: 0, because there is no verdict without a check.
-"""
+"""Durability report: output of `probe` without a check."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn

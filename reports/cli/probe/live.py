@@ -1,17 +1,4 @@
-"""Live probe (`probe --restart`): runs machines with power cuts and pauses.
-
-JSON, version 1: `{"format": "tornlog-live/1", "program": [arguments], "restart": command, "machines": {name:
-directory}, "check", "disks": [names], "promises", "steps": {machine: {"setup", "total"}}, "runs", "cuts",
-"machines_cut": {machine: times}, "cuts_with_losses", "late_cuts", "pauses", "without_cut": [seeds], "discarded":
-{seed: reason}, "untried", "breaches": [{"signature", "outcome", "violations", "seeds", "seed", "events": [as in
-`faults.probe.live.campaign`], "acknowledged", "again", "directory"}], "seconds"}`.
-
-promises, steps: of the run without cuts and pauses; setup: steps before the first promise. runs: number of seeds with a
-verdict. cuts_with_losses: cuts that lost data. late_cuts: cuts after the end of the program. without_cut: seeds without
-any cut. discarded: seeds without a verdict. untried: number of seeds omitted because the probe ended early. seed: null
-for the run without cuts and pauses. With --out, "report": path. Exit codes: 0 no promise is broken, 1 a promise is
-broken, 2 usage error, 3 runs were discarded, untried or without a cut; 130 after Ctrl-C, 143 after SIGTERM.
-"""
+"""Live probe (`probe --restart`): runs machines with power cuts and pauses."""
 
 import shlex
 from collections.abc import Callable, Iterator

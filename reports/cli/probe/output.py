@@ -1,8 +1,4 @@
-"""Output of `probe`: writes failures, timelines and the result, and checks a stored failure again.
-
-JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations", "signature",
-"digest"}`, with --timeline also "drawn": `[paths]`. same: whether the check reports the same kind of violation.
-"""
+"""Output of `probe`: writes failures, timelines and the result, and checks a stored failure again."""
 
 from collections.abc import Mapping
 from dataclasses import replace

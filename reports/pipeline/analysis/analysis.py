@@ -1,67 +1,7 @@
 """Analysis tables: joins the rows of one or several sweeps and aggregates them with Spark.
 
-A run that occurs in two sweeps is counted once, with its row from the first sweep.
-
-Pass rates by mutant, scenario, disk and policy:
-
-    column        type    meaning
-    mutant        string  null for the unmodified store
-    scenario      string
-    disk, policy  string  drawn or requested; null if the process of the seed died
-    seeds         int64
-    held          int64
-    violated      int64
-    other         int64   without a verdict: harness errors, timeouts, dead processes, nondeterminism
-    pass_rate     double  held / seeds, from 0 to 1
-    rate_low      double  lower bound of the true rate: Wilson's score bound, one-sided at 95 %
-    rate_high     double  upper bound of the true rate
-
-Coverage. A fault or mark (a rarely reached place in the code) that never occurred has a row of zeros:
-
-    column  type    meaning
-    what    string  fault; mark; or end: a kind of crash, listed only if it occurred
-    name    string
-    times   int64   number of occurrences
-    seeds   int64   number of seeds in which it occurred
-
-Detections: how many seeds, in numerical order, a scenario needs to find a mutant:
-
-    column     type    meaning
-    mutant     string
-    scenario   string
-    found      bool
-    invariant  string  the broken promise; null if no promise broke
-    seeds      int64   seeds up to and including the first that broke the promise; all seeds if none did
-    seconds    double  summed wall time of these seeds, to a microsecond
-
-Mutants, by name:
-
-    mutant          string
-    found           bool    whether any scenario found it
-    scenario        string  the first scenario that found it, by `invariant`
-    invariant       string
-    seeds, seconds          as above; the seeds are ordered by number, then by scenario
-    scenarios       int64   scenarios that ran it
-    found_in        int64   scenarios that found it
-    median_seeds    double  over scenarios, where not found counts as infinite; null if the median is infinite
-    median_seconds  double  as median_seeds
-
-Pairs of features and faults that can occur in the same run, by name:
-
-    first, second  string  names of `pairs.FEATURES` and of faults, in alphabetical order
-    seeds          int64   seeds in which both occurred: the plan had the feature, and the fault was injected
-
-Put latency: virtual time of acknowledged puts, by flush mode, disk and number of producers:
-
-    column      type    meaning
-    sync_flush  bool    SYNC_FLUSH, or ASYNC_FLUSH
-    disk        string
-    producers   int32
-    puts        int64
-    p50_us      int64   the latency that half of the puts did not exceed, exact to 1 us (nearest rank)
-    p90_us, p99_us, p99_9_us, max_us
-
-Only the unmodified store has put latencies. Percentiles are computed from the merged histograms of all runs.
+A run that occurs in two sweeps is counted once, with its row from the first sweep. docs/sweeps.md describes the
+columns.
 """
 
 import re

@@ -1,14 +1,4 @@
-"""The command `analyze`: aggregates the rows of one or several sweeps.
-
-JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
-"policy", "mutant", "seeds", "code", "began", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names],
-"marks": [names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency", "trends"},
-"files": [paths]}`; with --out also "report": path. `damaged` lists unreadable row files. rows is the number of distinct
-runs. A table is a list of objects with the columns described in `analysis` and `trends`. --out writes the same tables,
-one Parquet file each.
-
-Exit codes: 0 all rows were counted, 2 usage error, 3 some row files were unreadable; the output names them.
-"""
+"""The command `analyze`: aggregates the rows of one or several sweeps."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,21 +1,4 @@
-"""Trends: compares the outcomes of the same seeds between versions of the code.
-
-One row per code version, mutant and scenario, sorted by the first use of the code, then by the other columns:
-
-    column          type    meaning
-    code            string  version and source hash
-    began           string  start of the first sweep with this code, UTC
-    mutant          string  null for the unmodified store
-    scenario        string
-    seeds, held, violated, other            int64    as in the pass rates of `analysis`
-    again           int64   seeds that earlier code also ran, with the same disk and policy
-    broke           int64   seeds without a violation in the previous code that ran them, and with one in this code
-    mended          int64   seeds with a violation in the previous code, and without one in this code
-    seconds_per_seed  double  average wall time, to a microsecond; machines may differ between sweeps
-    pass_rate, rate_low, rate_high          double   as in the pass rates
-
-This table counts a run once per code version; all other tables count it once in total.
-"""
+"""Trends: compares the outcomes of the same seeds between versions of the code."""
 
 import pyarrow as pa
 from pyspark.sql import SparkSession, Window

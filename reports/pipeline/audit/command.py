@@ -1,9 +1,4 @@
-"""The command `audit`: verifies a store directory on Spark.
-
-JSON, version 3: the fields of `tornlog verify` (see `store.tools.verify`), with format "tornlog-audit/3", and
-`{"place", "by_promise": {promise: violations}, "seconds"}`. `violations` has at most --limit items, at least one for
-each broken promise if possible. `by_promise` counts all violations, and --out writes all violations as Parquet.
-"""
+"""The command `audit`: verifies a store directory on Spark."""
 
 from time import perf_counter
 from typing import Annotated, Any

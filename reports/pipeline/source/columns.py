@@ -5,13 +5,6 @@ The damage column is a struct<field, expected, found> of strings, or null withou
 
 A running store may be writing the bytes that a task reads. After damage, a task therefore pauses for longer than a
 single write and reads the bytes again. The task reports the damage only if the bytes have not changed.
-
-The option `where` has SQL comparisons that the source applies before it creates rows:
-
-    topic = 'Orders' and queue_id in (0, 1) and queue_offset between 40 and 60
-
-The source does not use Spark's filter push-down, because Spark 4.3 applies the pushed filters of one query also to the
-next query on the same DataFrame, and to other branches of a query.
 """
 
 import operator

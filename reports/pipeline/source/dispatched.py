@@ -1,17 +1,13 @@
 """Reads by consume queues: skips the records of unwanted queues, and finds records by queue offset.
 
 Queue entries contain the positions and sizes of records. The reader skips records of queues that the conditions
-exclude. The reader reads all bytes without an entry: records not yet dispatched, records without a queue (prepared and
-rolled back), and records without an entry or queue. So a missing entry costs time, but never a row.
+exclude, and reads all bytes without an entry. So a missing entry costs time, but never a row. The whole range is read
+if two entries overlap, if a record is damaged or has a different size from its entry, or if a record without an entry
+does not end where the next record begins. docs/tables.md names the rows that can be missed.
 
-The whole range is read if two entries overlap, if a record is damaged or has a different size from its entry, or if a
-record without an entry does not end where the next record begins. Two kinds of rows can be missed among the skipped
-bytes: a record with a topic or queue id that corruption turned into a wanted value, because no checksum covers these
-fields; and a record that only a search after damage would find.
-
-If each requested queue offset has an entry, and each entry points to a record with that topic, queue id and queue
-offset, the reader reads only these records. It does not return older records of a deleted topic with the same name.
-Queue offset 0 is never looked up, because prepared and rolled-back records, which are in no queue, have it too.
+If each requested queue offset has an entry that points to a record with that topic, queue id and queue offset, the
+reader reads only these records. Queue offset 0 is never looked up, because prepared and rolled-back records, which are
+in no queue, have it too.
 """
 
 from collections.abc import Iterator

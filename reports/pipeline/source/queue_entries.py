@@ -1,14 +1,7 @@
 """The table `queue_entries`: one row per consume queue entry, up to the last nonzero entry.
 
-`COMMENTS` in `rocketmq` explains the columns. The reader skips whole files because of conditions on topic, queue_id
-and queue_offset.
-
-In a stream, the entries that dispatch creates are computed for each record. The rows are in log order and have the
-columns of the table `queue_entries`. Each entry appears once, possibly before the queue file contains it. Blank entries
-do not appear. `file` and `position` are the segment of the record and its position there. `tags_code` is computed from
-the record, even if the queue stores the address of an extension instead. Queues named by INNER_MULTI_DISPATCH that
-start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body checksums, so the entries of a
-record with a corrupt body have a value in the column `damage`.
+The reader skips whole files because of conditions on topic, queue_id and queue_offset. In a stream, the entries that
+dispatch creates are computed for each record. docs/tables.md lists how they differ from those of the queue files.
 """
 
 from collections.abc import Iterator, Sequence

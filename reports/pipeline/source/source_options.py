@@ -1,28 +1,4 @@
-"""Options of the source, by their names for `option(…)`, in upper or lower case.
-
-path           the store directory, as given by `load(directory)`
-paths          several directories, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then have
-               the column `store`; the option commitLog is not allowed
-table          messages (the default), queue_entries, index_entries or checkpoint
-columns        the columns to read, separated by commas; default: all except derived columns. Spark does not tell a
-               Python source which columns a query needs, so only this option avoids reading the other columns
-where          conditions on rows, such as `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Without the
-               option, Spark filters rows after the source has created them
-body           false: leave out the column body
-splitBytes     bytes of a segment per task, 128 MiB by default; 0 for whole segments
-useQueues      false: do not use the consume queues to read the log
-key            messages only: rows with this key. If `where` names the topic, the source uses the index
-outOfOrderMs   messages only: maximum ms by which a record is older than any record before it. With this option, parts
-               of the log outside the requested store_timestamp_ms are not read. Default: no order of times is assumed
-useIndex       false: do not use the index to read the log
-commitLog      storePathCommitLog, if the log is not in `commitlog`
-delayLevels    messageDelayLevel, if it is not RocketMQ's default
-hashSlots,     maxHashSlotNum and maxIndexNum, if the files do not reveal them and they are not RocketMQ's defaults
-indexEntries
-upTo           streams only: `whole` (default) reads all whole records, `durable` only durable records
-maxRows        streams only: maximum number of records per batch, over all logs
-maxBytes       streams only: maximum number of log bytes per batch; each log with new records gives at least one record
-"""
+"""Options of the source, by their names for `option(…)`, in upper or lower case. docs/tables.md describes each."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,23 +1,12 @@
-"""Log stream: yields each message or queue entry once, while the stores write and recover.
+"""Log stream: yields each message or queue entry once, while the stores write and recover (docs/tables.md).
 
-    spark.readStream.format("rocketmq").load(directory)
-    spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
-
-A batch reads one part of each log; `FollowedLog` plans these parts. With `path`, the stream offset is the
-offset of the only log. With `paths`, the field `logs` of the stream offset contains the offset of each log by store
-name. The stream reads the log of an added store from the beginning. If `paths` lacks a store of the stream offset, the
-stream ends with an error, because that log may have unread records.
-
-The limit of a batch is divided evenly between the logs, smallest backlog first; a log that does not need its share
-leaves the rest to the others. Each log with new records provides at least one record. Damage before the last segment
-appears as rows, as in the table `messages`, and does not count for limits.
+A batch reads one part of each log; `FollowedLog` plans these parts. With `path`, the stream offset is the offset of the
+only log. With `paths`, the field `logs` of the stream offset contains the offset of each log by store name. The limit
+of a batch is divided evenly between the logs, smallest backlog first. A log that does not need its share leaves the
+rest to the others.
 
 A part is a range of the log. The stream offset of a part contains the range and the last records before its end, so
-that the part can be read again. A stream stops before a record that the store is still writing. Recovery may truncate
-records that the stream has read, and the store may then write others. The stream resumes after the last unchanged
-record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the offset; the
-stream then ends with LogCutError. With `upTo` = `durable` the stream reads only data that recovery never truncates: up
-to the checkpoint, or after a clean stop the whole log.
+that the part can be read again, and so that a truncation by recovery is noticed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

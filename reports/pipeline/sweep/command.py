@@ -1,10 +1,4 @@
-"""The command `sweep`: runs many seeds, on Spark or in this process, into a table.
-
-JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
-"signatures", "failures": [paths], "files", "report", "seconds", "work_seconds"}`. outcomes, signatures and seconds
-describe this call; the other fields describe the table. files: number of row files, null without --compact. report: a
-path, null if the table is on a remote file system.
-"""
+"""The command `sweep`: runs many seeds, on Spark or in this process, into a table."""
 
 from dataclasses import dataclass
 

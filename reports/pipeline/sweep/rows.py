@@ -1,43 +1,7 @@
 """Sweep rows: define the columns that a sweep stores for each seed, and find the row files and their damage.
 
-    column          type                              meaning
-    scenario        string                            name
-    seed            int64
-    mutant          string                            the bug put into the store; null for the unmodified store
-    disk            string                            name in `DISK_MODELS`, drawn or requested
-    policy          string                            drawn or requested
-    profiles        list<string>                      the crash profile of each process run
-    sync_flush      bool
-    producers       int32
-    lives           int32
-    heals           bool                              whether the run checked liveness
-    parameters      string                            all values that the seed drew before the run, as JSON
-    outcome         string                            held, violated, nondeterministic, harness-error, timed-out or
-                                                      crashed
-    invariant       string                            the promise that broke first; null if no promise broke
-    signature       string                            scenario, promise and kind of violation; null if no promise broke
-    digest          string                            digest of the run, or empty
-    crashes, ...    int32, int64                      each count of `RunCounts`: messages, steps
-    virtual_ns      int64
-    injected        map<string, int64>                injected faults, by kind
-    marks           map<string, int64>                rare code paths of the run
-    features        list<string>                      names of `pairs.FEATURES` that the plan switched on
-    tried           list<string>                      invariants that were checked after a fault that could break them
-    put_latency     list<struct<us: int64, puts: int64>>  virtual time of acknowledged puts, exact to 1 us, ascending
-    size            struct<messages, preemptions, sectors: int32>  of the failure; null without one
-    failure         string                            the failure artefact; null without a failure
-    error           string                            error of the harness or of its process; null without an error
-    code            string                            version and source hash of the code that ran the seed
-    tornlog, python string                            versions
-    wall_seconds    double                            the only column that differs between runs of a seed
-
 Except for wall_seconds, the row of a seed does not depend on the machine, the process or the order of seeds.
-
-    DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, by seed
-
-File names alone determine which files to read, so no list of files exists. A merged file has the same form of name, and
-covers the files of its blocks: readers skip the covered files, and a merge deletes them. So every row is read once,
-even after an interrupted merge.
+docs/sweeps.md describes the columns. File names alone determine which files to read, so no list of files exists.
 """
 
 import json

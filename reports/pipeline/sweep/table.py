@@ -1,24 +1,12 @@
 """Sweep table: stores rows in Parquet files, on any file system that Arrow supports, and merges these files.
 
-    DIR/sweep.json            the fields of `SweepRequest`, the code version, and the sizes of blocks
-    DIR/sweep.lock            locked by a running sweep; only on local file systems
-    DIR/rows/<span>.parquet   the rows of one block or of merged blocks; see `rows`
-
-Seeds determine the name of a file, so if a retried task writes a block again, the second file replaces the first. A
-block that was reported as done survives a power cut, because `whole_file` syncs the file and its name.
-
 A complete file has a checksum in each page, and a footer with the columns of `rows` and the number of rows in its name.
-Any other file is damaged: it is reported but not read, and its blocks run again.
+Any other file is damaged: it is reported but not read, and its blocks run again. Seeds determine the name of a file, so
+if a retried task writes a block again, the second file replaces the first.
 
-Merging joins the row files of many blocks into one file, sorted by seed:
-
-    1. the merged file is written atomically and named by its seeds, like any row file
-    2. the merged file is read again: every page checksum must match, and every seed must exist once, in order
-    3. the row files of the merged blocks are deleted
-
-Readers read every row exactly once, also after an interrupted merge: before step 1 is done from the block files, then
-from the merged file. Only file names determine which files to read. So merging needs no lock, no list of files and no
-rename, and works on POSIX, HDFS and object stores. The next call continues an interrupted merge.
+A merged file is written, then read again and checked, and then the files of its blocks are deleted. File names alone
+determine which files to read, so readers read every row exactly once at any moment of a merge, and an interrupted merge
+can be continued without a lock, a list of files or a rename. docs/sweeps.md describes the files.
 """
 
 import errno

@@ -1,10 +1,4 @@
-"""The command `plot latency`: draws put latencies.
-
-JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "condition", "flush", "producers",
-"rate_per_s", "puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50",
-"p90", "p99", "p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; `--disk
-here` adds ratios of simulated to real.
-"""
+"""The command `plot latency`: draws put latencies."""
 
 from collections.abc import Sequence
 from pathlib import Path

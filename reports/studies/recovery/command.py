@@ -1,8 +1,4 @@
-"""The command `plot recovery`: draws recovery times.
-
-JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
-columns are described in `reports/studies/recovery/timed.py`: sizes in bytes, times in seconds.
-"""
+"""The command `plot recovery`: draws recovery times."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

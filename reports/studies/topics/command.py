@@ -1,9 +1,4 @@
-"""The command `plot topics`: draws the cost of many topics.
-
-JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics.csv; null where not measured}],
-"assumptions": [{"assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s"}], "files": [paths]}`. The
-columns are described in `reports/studies/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
-"""
+"""The command `plot topics`: draws the cost of many topics."""
 
 import os
 from collections.abc import Sequence

@@ -1,19 +1,4 @@
-"""Access control: parses plain_acl.yml, and reloads the file after a change.
-
-    globalWhiteRemoteAddresses:
-    - 10.10.103.*
-    accounts:
-    - accessKey: RocketMQ
-      secretKey: 12345678
-      whiteRemoteAddress:
-      admin: false
-      defaultTopicPerm: DENY
-      defaultGroupPerm: SUB
-      topicPerms:
-      - topicA=DENY
-      - topicB=PUB|SUB
-      groupPerms:
-      - groupA=DENY
+"""Access control: parses plain_acl.yml, and reloads the file after a change (docs/broker-reference.md).
 
 For an invalid entry, the parser raises an error with the line number; RocketMQ ignores the entry or reads it as DENY.
 The parser ignores the dataVersion that RocketMQ's tools write. It uses PyYAML's node API, because only that API gives

@@ -24,14 +24,6 @@ def content(rig: Any, path: str = "/log") -> bytes:
     return bytes(rig.files.read(path))
 
 
-def test_a_write_after_the_end_leaves_zeros_between(rig: Any) -> None:
-    log = rig.files.open("/log")
-
-    assert log.write(12, b"ab") == 2
-    assert content(rig) == b"0123456789\0\0ab"
-    assert log.size_bytes == 14
-
-
 def test_open_creates_a_missing_file(rig: Any) -> None:
     rig.files.open("/d/new").write(0, b"x")
 
@@ -49,14 +41,6 @@ def test_a_descriptor_follows_its_file_through_renames(rig: Any) -> None:
     log.truncate(1)
     log.sync()
     assert log.size_bytes == 1
-
-
-def test_allocation_only_ever_grows(rig: Any) -> None:
-    log = rig.files.open("/log")
-    log.allocate(5)
-    assert log.size_bytes == 10
-    log.allocate(12)
-    assert content(rig) == b"0123456789\0\0"
 
 
 @settings(max_examples=100)

@@ -133,14 +133,6 @@ def test_rewriting_equal_bytes_keeps_them_acknowledged() -> None:
         assert rig.injected["synced data lost"] == 0
 
 
-def test_an_honest_drive_makes_no_draws() -> None:
-    rig = Rig(image=LOG)
-    write_with_lying_sync(rig)
-
-    assert rig.choices.decisions() == []
-    assert rig.injected["lying sync"] == 0
-
-
 def test_a_lying_sync_changes_the_digest() -> None:
     honest, liar = Rig(image=LOG), Rig(image=LOG, faults=LIES)
     write_with_lying_sync(honest)

@@ -239,19 +239,6 @@ def test_a_directory_sync_that_fails_may_stop_the_file_system_too(variant: str) 
     assert rig.injected == {"failed directory sync": 1, "stopped file system": 1}
 
 
-def test_without_chances_no_sync_fails_and_no_draw_is_made() -> None:
-    for variant in FAILING_SYNCS:
-        rig = Rig(image=LOG, faults=FaultPlan(failing_sync=variant))
-        mapped = rig.files.map("/log", 2 * PAGE)
-        for _ in range(5):
-            mapped.store(0, b"data")
-            mapped.msync(0, PAGE)
-            rig.files.sync_directory("/")
-        assert not rig.injected
-        assert rig.choices.decisions() == []
-        assert rig.disk.is_durable("/log", 0, 2 * PAGE)
-
-
 def test_an_unknown_file_system_is_refused() -> None:
     with pytest.raises(ValueError, match=r"failing_sync: expected one of ext4-ordered, .*, found zfs"):
         FaultPlan(failing_sync="zfs")

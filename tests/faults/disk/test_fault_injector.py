@@ -51,15 +51,6 @@ def test_a_slow_descriptor_write_waits_before_it_writes(rig: Rig) -> None:
     assert rig.kernel.now_ns > before_ns
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(use: str) -> None:
-    rig = Rig(image=IMAGE)
-
-    assert elapsed_ns(rig, USES[use], 20) == [0] * 20
-    assert not rig.injected
-    assert rig.choices.stream("disk").draw_count == 0
-
-
 @in_rig(Rig, image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
 def test_a_stall_delays_every_operation_until_its_end(rig: Rig) -> None:
     ends = []

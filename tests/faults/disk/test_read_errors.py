@@ -33,16 +33,6 @@ def test_a_failed_read_raises_eio_and_a_later_read_succeeds(use: str) -> None:
     assert rig.injected == {fault: len(failures)}
 
 
-@pytest.mark.parametrize("use", ERRORS)
-def test_without_chances_no_read_fails_and_no_draw_is_made(use: str) -> None:
-    rig = Rig(image=IMAGE)
-    for _ in range(100):
-        ERRORS[use][2](rig.files)
-
-    assert not rig.injected
-    assert rig.choices.stream("disk").draw_count == 0
-
-
 def test_a_failed_unlink_can_be_repeated() -> None:
     rig = Rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):

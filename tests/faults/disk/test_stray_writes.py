@@ -153,13 +153,3 @@ def test_damage_is_reported_under_the_later_name_of_a_renamed_file() -> None:
     rig.files.rename("/tmp", "/side")
 
     assert rig.disk.damage == [("/tmp", 0, 9, "lost write"), ("/side", 0, 9, "lost write")]
-
-
-def test_without_chances_no_write_is_misdirected_and_no_draw_is_made() -> None:
-    rig = Rig(image=IMAGE)
-    for number in range(50):
-        write_and_sync(rig, number)
-
-    assert rig.choices.stream("disk").draw_count == 0
-    assert rig.disk.damage == []
-    assert rig.disk.is_durable("/a", 0, 2 * PAGE)

@@ -148,22 +148,6 @@ def test_a_rename_is_durable_once_the_directory_of_the_new_name_is_synced() -> N
     assert names.journal == []
 
 
-def test_directory_listings_follow_create_rename_and_unlink() -> None:
-    names = make_names("/d/b", "/d/a")
-    names.make_directory(1, "/d/e")
-    names.create(2, "/d/e/x", 0)
-    names.rename(3, "/d/b", "/d/e/b")
-    names.unlink(4, "/d/e/x")
-
-    assert names.children("/d") == ["a", "e"]
-    assert names.children("/d/e") == ["b"]
-    assert names.children("/") == ["d"]
-    with pytest.raises(NotADirectoryError):
-        names.children("/d/a")
-    with pytest.raises(FileNotFoundError):
-        names.children("/nowhere")
-
-
 Rig = Any
 
 

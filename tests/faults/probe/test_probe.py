@@ -72,20 +72,6 @@ def test_a_process_kill_keeps_written_data(unsynced_program_record: ProgramRecor
     assert found.states == found.counts["process-kill"].exhausted == 9
 
 
-def test_the_counts_of_a_probe_report_add_up(unsynced_program_record: ProgramRecord, check: Path) -> None:
-    found = probe_report(unsynced_program_record, check, "strict-posix", "ext4-ordered")
-
-    assert found.operations == 6
-    assert found.points == 9
-    assert found.states == sum(count.states for count in found.counts.values())
-    assert len(found.images) <= found.judged <= found.states
-    for disk, count in found.counts.items():
-        broken = sum(breach.disks.get(disk, 0) for breach in found.breaches.values())
-        assert (count.crashes, count.broken) == (9, broken)
-    for breach in found.breaches.values():
-        assert breach.states == sum(breach.disks.values())
-
-
 def test_breaches_of_two_runs_are_merged_by_signature(unsynced_program_record: ProgramRecord, check: Path) -> None:
     one, other = (
         probe_report(unsynced_program_record, check, *disks).breaches[LOST]

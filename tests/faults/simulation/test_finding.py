@@ -1,9 +1,5 @@
-import json
 from dataclasses import replace
 
-import pytest
-
-from tornlog.faults.simulation.artefact import ArtefactError
 from tornlog.faults.simulation.finding import Finding, steps_taken
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.simulation import Crash
@@ -55,19 +51,3 @@ def test_a_finding_survives_a_round_trip_through_json() -> None:
 
 def test_steps_taken_excludes_other_draws() -> None:
     assert steps_taken(FINDING.record) == FINDING.record.decisions[:1]
-
-
-def test_an_artefact_of_another_kind_is_not_a_finding() -> None:
-    text = FINDING.to_json(test="test_wal.py::test_it").replace('"kind": "own code"', '"kind": "scenario"')
-
-    with pytest.raises(ArtefactError, match="kind: expected own code, found scenario"):
-        Finding.from_json(text)
-
-
-@pytest.mark.parametrize("field", ["seed", "error", "digest", "steps", "signature", "record"])
-def test_a_document_that_lacks_a_field_is_refused(field: str) -> None:
-    envelope = json.loads(FINDING.to_json())
-    del envelope["failure"][field]
-
-    with pytest.raises(ArtefactError, match=f"missing required field `{field}`"):
-        Finding.from_json(json.dumps(envelope))

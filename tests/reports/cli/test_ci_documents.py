@@ -1,10 +1,8 @@
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog
 from tests.fixtures import BROKEN_SCENARIO, QUIET_SCENARIO
@@ -17,7 +15,6 @@ from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
-Tornlog = Callable[..., Result]
 NAME, OTHER = "sync-flush-power-cut", "clean-shutdown"
 ALLOWED = {
     "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),

@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,6 @@ NAME = "sync-flush-power-cut"
 OTHER = "clean-shutdown"
 FIND = MutantFind(NAME, 2, "DUR", 3, 1.0)
 BUG, FINDS_BUG = "ack-before-flush", "consumed-message-durable"
-
-Tornlog = Callable[..., Result]
 
 
 @pytest.fixture

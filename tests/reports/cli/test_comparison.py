@@ -1,15 +1,12 @@
 """`tornlog run --against`: the same seeds, run by the code of two commits."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog
 
-Tornlog = Callable[..., Result]
 RUN = ("run", "sync-flush-power-cut", "clean-shutdown", "--no-corpus")
 
 

@@ -1,9 +1,7 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog, usage_error
 from tornlog.reports.timeline import page as timeline_module
@@ -12,8 +10,6 @@ from tornlog.reports.timeline.recording.record import RunRecording
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-
-Tornlog = Callable[..., Result]
 
 
 class Pen:

@@ -1,16 +1,14 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from tests.command_line import tornlog
 from tornlog.reports.cli.options import command_line, is_option_given
 
-Tornlog = Callable[..., Result]
 NAME = "sync-flush-power-cut"
 
 

@@ -1,16 +1,13 @@
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog, usage_error
 from tornlog.reports.cli import campaign
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
-Tornlog = Callable[..., Result]
 BROKEN = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover", "--seeds", "50")
 SCHEDULES = ("explore", "second-start-refused", "--schedules", "--limit", "2")
 FULL = "/dev/full"

@@ -1,21 +1,17 @@
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog
-from tornlog.reports.cli import explore
 
 pytestmark = pytest.mark.slow
 
+PAGE = Path(__file__).parents[3] / "docs/json.md"
 NAME = "second-start-refused"
 BROKEN = ["sync-flush-power-cut", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
-
-Tornlog = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +63,7 @@ def test_a_schedule_search_can_continue_after_the_default_schedule() -> None:
 def test_the_stdout_of_a_schedule_search_has_only_json_with_the_documented_keys() -> None:
     document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
-    documented = (explore.__doc__ or "").partition('"tornlog-schedules/1"')[2]
+    documented = PAGE.read_text().partition('"tornlog-schedules/1"')[2].partition("`")[0]
     keys = re.findall(r'"(\w+)"', documented)
     assert list(document) == ["format", *keys]
     assert document["format"] == "tornlog-schedules/1"

@@ -1,15 +1,11 @@
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-from typer.testing import Result
 
 from tests.command_line import tornlog
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
-Tornlog = Callable[..., Result]
 BUG = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover")
 
 

@@ -1,6 +1,8 @@
 """The parts of a page that can be checked without a browser."""
 
 from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
 
 
 class Outline(HTMLParser):
@@ -13,6 +15,15 @@ class Outline(HTMLParser):
         self.anchors: list[str] = []
         self.text = ""
         self.feed(html)
+
+    def dead_links(self, directory: Path) -> list[str]:
+        """Return the links without a target on the page or below the directory of the page."""
+        names = [unquote(link) for link in self.links]
+        return [
+            name
+            for name in names
+            if (name[1:] not in self.anchors if name.startswith("#") else not (directory / name).exists())
+        ]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = dict(attrs)

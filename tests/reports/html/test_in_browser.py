@@ -1,7 +1,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,11 +187,3 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard(opened: Open) -> None:
         for _ in range(3):
             page.keyboard.press("ArrowRight")
         page.wait_for_function("() => document.querySelector('[aria-label=\"Promises by disk\"]').scrollLeft > 0")
-
-
-def test_links_to_files_beside_a_report_have_existing_targets(opened: Open, broken: Path) -> None:
-    with opened("broken") as page:
-        files = page.locator("a", has_text="failure file")
-        paths = [broken / str(files.nth(number).get_attribute("href")) for number in range(files.count())]
-        assert paths
-        assert all(path.is_file() for path in paths)

@@ -1,9 +1,8 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.cli.options import IN_PROCESS, absolute_place
 
 SWEEP = ["sweep", "--scenario", "clean-shutdown", "--seeds", "1", "--out"]
@@ -33,7 +32,7 @@ def test_a_uri_of_an_unknown_file_system_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
 
-    ended = CliRunner().invoke(application(), [*command, uri, "--master", IN_PROCESS], env={"COLUMNS": "200"})
+    ended = tornlog(*command, uri, "--master", IN_PROCESS, columns=200)
 
     assert ended.exit_code == 2, ended.output
     assert why in ended.output
@@ -41,7 +40,7 @@ def test_a_uri_of_an_unknown_file_system_is_refused(
 
 
 def test_the_error_for_an_unwritable_place_of_a_sweep_names_the_place() -> None:
-    ended = CliRunner().invoke(application(), [*SWEEP, "/proc/sweep", "--master", IN_PROCESS])
+    ended = tornlog(*SWEEP, "/proc/sweep", "--master", IN_PROCESS)
 
     assert ended.exit_code == 2, ended.output
     assert "--out: /proc/sweep: No such file or directory" in ended.output

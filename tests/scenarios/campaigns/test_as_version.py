@@ -1,7 +1,6 @@
 """`tornlog run --as VERSION`: lists the promises that a real version breaks, with causes and commands."""
 
 import json
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ pytestmark = pytest.mark.slow
 VERSION = "rocketmq-4.9.8"
 NAME = "sync-flush-power-cut"
 OTHER = "second-start-refused"
-
-Tornlog = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.search import SearchResult, search_schedules
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
-from tornlog.sim.errors import ReplayDivergedError
 
 pytestmark = pytest.mark.ci
 
@@ -75,18 +74,3 @@ def test_a_schedule_search_ends_with_the_first_broken_promise_on_request(
     assert result.last_schedule == result.first_schedule == searched.first_schedule
     assert result.failure == searched.failure
     assert seen == list(range(1, result.schedules + 1))
-
-
-def test_a_schedule_search_can_continue_after_its_limit(tiny_scenario: Scenario, searched: SearchResult) -> None:
-    begun = search_schedules(tiny_scenario, 0, 1, limit=20, mutant=RACE)
-    rest = search_schedules(tiny_scenario, 0, 1, mutant=RACE, after=begun.last_schedule)
-
-    assert begun.summary == "first 20 of more schedules with ≤ 1 delays"
-    assert rest.is_complete
-    assert begun.schedules + rest.schedules == searched.schedules
-    assert begun.violated + rest.violated == searched.violated
-
-
-def test_a_schedule_of_another_run_is_refused(tiny_scenario: Scenario) -> None:
-    with pytest.raises(ReplayDivergedError, match="deviations"):
-        search_schedules(tiny_scenario, 0, 1, after="999999:1")

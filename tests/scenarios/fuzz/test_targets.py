@@ -1,20 +1,17 @@
 import random
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios.fuzz.fuzzed import fuzz
-from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally, read_inputs, write_inputs
+from tornlog.scenarios.fuzz.engine import Fuzzer, read_inputs, write_inputs
 from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 INPUTS = {"directory": 150, "json": 1_500}
 """The number of inputs for slow formats. Other formats get many more."""
 MOST = 6_000
-
-Fuzzed = Callable[..., FuzzTally]
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog, usage_error
 from tornlog.scenarios.mutants.files import MutantFileError, names_in_file
@@ -15,7 +13,6 @@ from tornlog.scenarios.testing.catalogued import scenario_of_mark
 from tornlog.scenarios.testing.mark_arguments import MarkArguments, WrongMark
 from tornlog.store.queues.consume_queue import QueueSegments
 
-Tornlog = Callable[..., Result]
 BROUGHT = Path(__file__).with_name("brought.py")
 HEAD = """\
 from tornlog.scenarios.mutants.mutant import Mutant, Patch, bug

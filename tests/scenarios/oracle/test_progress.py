@@ -12,7 +12,6 @@ from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
-from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.message_store import MessageStore
 from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.side_file import SideFile
@@ -128,57 +127,6 @@ def test_an_offset_file_without_a_readable_version_breaks_meta(monkeypatch: pyte
     assert "/store/config/consumerOffset.json" in summary
 
 
-def test_an_offset_manager_that_does_not_clamp_breaks_meta(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "clamp_to_queues", lambda self, store: 0)
-    plan = plan.replace(messages={"body_bytes_max": 0}, lives=(replace(STOP, ending=LifeEnding.STOP_AND_DAMAGE),))
-    invariant, summary = first_violation(execute(plan))
-
-    assert invariant == "META"
-    assert summary.endswith("in T0/0 is not limited to its queue")
-
-
-def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
-) -> None:
-    commit = ConsumerOffsetManager.commit_offset
-
-    def ahead(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-        commit(self, group, topic, queue_id, offset + 1)
-
-    monkeypatch.setattr(ConsumerOffsetManager, "commit_offset", ahead)
-    invariant, summary = first_violation(execute(plan))
-
-    assert invariant == "META"
-    assert summary.endswith("in T0/0 is after every committed offset")
-
-
-def test_an_offset_manager_that_does_not_persist_at_a_stop_breaks_redel(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
-) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
-    assert first_violation(execute(plan))[0] == "REDEL"
-
-
-def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
-) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "run_once", lambda self: self.signal.wait(1000) or None)
-    (violation,) = execute(plan).violations
-
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not reach its target")
-    assert violation.file.endswith("consumerOffset.json")
-
-
-def test_delivery_progress_that_is_persisted_only_at_a_stop_breaks_quiet(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan
-) -> None:
-    monkeypatch.setattr(ScheduleMessageService, "_persist_if_due", lambda self: 1000)
-    (violation,) = execute(delayed_plan).violations
-
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of delivery does not reach its target")
-    assert violation.file.endswith("delayOffset.json")
-
-
 def test_commits_of_consumers_do_not_depend_on_the_schedule(plan: Plan) -> None:
     walking = replace(plan, policy="random-walk", policy_parameter=1)
     by_priority = replace(plan, policy="pct", policy_parameter=3)
@@ -207,13 +155,3 @@ def test_each_life_commits_to_its_own_offset_manager(monkeypatch: pytest.MonkeyP
     execute(plan)
     assert None not in managers
     assert len({str(managers.index(manager)) for manager in managers}) == 3
-
-
-def test_an_offset_manager_that_never_persists_breaks_quiet_without_a_stop(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
-) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
-    crash = Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3)
-    (violation,) = execute(replace(plan, lives=(crash,))).violations
-
-    assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not reach its target")

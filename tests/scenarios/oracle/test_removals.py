@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.oracle.disk_space import DiskRoom, WatchedRemovals
@@ -155,23 +154,3 @@ def test_the_removal_of_all_but_the_last_queue_file_is_recorded(has_stray_file: 
     shop = watched(body)
     assert shop.reported == []
     assert shop.ledger.ended_queues == {("T0", 0)}
-
-
-def test_a_run_stops_at_the_first_wrong_removal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
-    plan = QUIET_PLAN.replace(
-        retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
-    )
-    outcomes = [execute(plan, str(seed)) for seed in range(5)]
-    found = {violation.summary for outcome in outcomes for violation in outcome.violations}
-    assert found == {"a segment is removed without a reason"}
-
-
-def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.remove_expired", lambda self: None)
-    plan = QUIET_PLAN.replace(
-        retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
-    )
-    outcomes = [execute(plan, str(seed)) for seed in range(8)]
-    found = {violation.summary for outcome in outcomes for violation in outcome.violations}
-    assert found == {"a queue begins with a removed message"}

@@ -1,7 +1,6 @@
 """A run with a full disk: the answers to users, and the next life without effects."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.workload import operators
-from tornlog.store.formats.messages import PutMessageStatus
-from tornlog.store.log.allocate import AllocateMappedFileService
 
 
 @pytest.fixture
@@ -56,24 +53,3 @@ def test_puts_are_refused_on_a_full_disk_and_accepted_after_space_is_freed(
     assert answers["1 SERVICE_NOT_AVAILABLE"] > 0, "once the store has looked at it"
     assert answers["1 PUT_OK"] > 0, "when room has returned"
     assert answers["2 PUT_OK"] == 4, "the disk of the last life has room"
-
-
-def test_a_store_that_refuses_puts_after_space_is_freed_is_found(full: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AllocateMappedFileService, "take_segment", _refuse_once_refused())
-    monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))
-    (violation,) = execute(full).violations
-    assert (violation.invariant, violation.found) == ("STATUS", PutMessageStatus.CREATE_MAPEDFILE_FAILED.value)
-
-
-def _refuse_once_refused() -> Callable[..., Any]:
-    """Return an allocation that never recovers from a failure."""
-    take = AllocateMappedFileService.take_segment
-    refused: list[int] = []
-
-    def take_or_refuse(self: AllocateMappedFileService, base_offset: int) -> Any:
-        segment = None if refused else take(self, base_offset)
-        if segment is None:
-            refused.append(base_offset)
-        return segment
-
-    return take_or_refuse

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, KeySearcher, draw_keys
+from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, draw_keys
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
@@ -64,29 +64,6 @@ def test_clients_query_put_keys_shared_keys_and_unused_keys(keyed: Plan, monkeyp
     assert any(key.startswith("m0.1.") for key in asked)
     assert {0, 1} <= set(answers)
     assert max(answers) > 1
-
-
-def test_a_query_without_messages_is_reported_by_the_client(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
-    monkeypatch.setattr(KeySearcher, "_draw_key", lambda self, messages_each: "m0.0.0")
-    plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
-    assert execute(plan).violations[0].invariant == "IDX"
-
-
-def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
-    keyed: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load = MessageStore.load
-
-    def forgetful(self: MessageStore) -> object:
-        report = load(self)
-        if self.index is not None and self.index.table.files:
-            self.index.table.keep_first_files(0, [])
-        return report
-
-    monkeypatch.setattr(MessageStore, "load", forgetful)
-    outcome = execute(keyed.replace(index={"seekers": 0}))
-    assert outcome.violations[0].invariant == "IDX"
 
 
 def test_a_store_without_an_index_need_not_find_messages(keyed: Plan) -> None:

@@ -22,7 +22,6 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-from tornlog.store.side_file import SideFile
 
 PATH = f"{CONFIG}/consumerOffset.json"
 SEGMENT_BYTES = 2048
@@ -132,37 +131,6 @@ def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan) -> Non
     assert outcome.violations == []
     assert outcome.injected[FaultKind.ZEROED_SECTOR] == 1
     assert outcome.marks["backup read"] == 1
-
-
-def test_a_store_that_keeps_no_previous_version_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
-) -> None:
-    def store(file: SideFile, content: bytes) -> bool:
-        file._make_directory()
-        file._write_temporary(content)
-        file._files.rename(file.temporary_path, file.path)
-        file._files.sync_directory(file._directory)
-        return True
-
-    monkeypatch.setattr(SideFile, "store", store)
-    outcome = execute(progress_plan)
-
-    assert outcome.injected[FaultKind.ZEROED_SECTOR] == 1
-    (violation,) = outcome.violations
-    assert (violation.invariant, violation.file, violation.found) == ("META", PATH, "none")
-
-
-def test_a_store_that_fails_to_load_damaged_progress_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
-) -> None:
-    def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
-        return file._read(file.path, parse)[1]
-
-    monkeypatch.setattr(SideFile, "load", load)
-    (violation,) = execute(progress_plan).violations
-
-    assert violation.invariant == "META"
-    assert violation.summary.startswith("the store cannot be opened: CorruptFileError")
 
 
 # -- a missing segment -----------------------------------------------------------------------------

@@ -152,14 +152,6 @@ def test_a_filtering_consumer_receives_only_matching_messages(busy_plan: Plan) -
     assert given > 0
 
 
-def test_a_refusal_without_a_cause_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-    monkeypatch.setattr(MessageStore, "put_message", lambda self, message: refusal)
-    _, found = traffic_of(QUIET_PLAN, messages_each=1)
-    assert [violation.invariant for violation in found] == ["STATUS", "STATUS"]
-    assert "refused without a reason" in found[0].summary
-
-
 @pytest.mark.parametrize(
     ("segments", "sleeps_ms", "late"), [(100, 0, []), (0, 1_000, ["LIVE"]), (100, 3_000, ["LIVE"])]
 )

@@ -13,7 +13,6 @@ from tornlog.scenarios.workload import transaction_traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.messages import PutMessageStatus
-from tornlog.store.services.transaction_check import TransactionalMessageCheckService
 from tornlog.store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
 
 
@@ -112,23 +111,6 @@ def test_a_decision_without_an_answer_is_recorded_as_unknown(
     monkeypatch.setattr(TransactionalMessageService, "commit", sometimes)
     assert execute(transaction_plan).violations == []
     assert sum(one.status is None for each in prepared for one in each.decisions) == 3
-
-
-def test_a_wrongly_refused_decision_is_a_violation(transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = EndTransactionStatus.PRODUCER_GROUP_WRONG
-    monkeypatch.setattr(TransactionalMessageService, "_claim_half_message", lambda self, request: wrong)
-    (violation,) = execute(transaction_plan).violations
-    assert violation.invariant == "TX"
-    assert "was turned away" in violation.summary
-
-
-def test_transactions_that_are_never_checked_are_reported_at_the_end(
-    transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(TransactionalMessageCheckService, "check_half_messages", lambda self: None)
-    violations = execute(transaction_plan).violations
-    assert violations
-    assert all("stays undecided" in violation.summary for violation in violations)
 
 
 def test_a_decided_transaction_is_not_decided_again_in_a_later_life(

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.errors import CorruptFileError
@@ -272,7 +271,7 @@ def test_thirty_kills_lose_reorder_or_invent_no_message(killable_broker: Callabl
     assert len(stored) >= len(broker.ledger.answered) > KILLS * 20
     assert len(broker.ledger.seen) > len(stored) / 2
     broker.end(signal.SIGTERM)
-    verified = CliRunner().invoke(application(), ["verify", str(broker.store), "--config", str(broker.conf)])
+    verified = tornlog("verify", str(broker.store), "--config", str(broker.conf))
     assert verified.exit_code == 0, verified.output
 
 

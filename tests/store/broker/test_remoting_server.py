@@ -170,22 +170,6 @@ def test_expired_requests_are_refused_before_their_turn(serve: Serve) -> None:
     assert second.ask(RemotingCommand(served.WAIT, 13)).code == 0
 
 
-def test_requests_of_different_clients_take_turns(serve: Serve) -> None:
-    served = serve(pools=PoolLimits(1, 100))
-    greedy, modest = served.connect(), served.connect()
-
-    occupy_only_task(served, greedy)
-    greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
-    served.until(lambda: served.server.counts.requests == 8)
-    modest.send(RemotingCommand(served.WAIT, 100))
-    served.until(lambda: served.server.counts.requests == 9)
-    served.gate.set()
-
-    assert modest.receive().code == 0
-    assert {greedy.receive().code for _ in range(8)} == {0}
-    assert served.begun == [0, 100, 1, 2, 3, 4, 5, 6, 7]
-
-
 def test_a_burst_uses_every_task_of_its_pool(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
     peers = [served.connect() for _ in range(4)]

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.broker_clients.conftest import free_port
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -52,7 +51,7 @@ def send_to(broker: ServeProcess, world: World | None = None, **options: Any) ->
 
 
 def usage_error(*arguments: str) -> str:
-    result = CliRunner().invoke(application(), ["serve", *arguments], env={"COLUMNS": "200"})
+    result = tornlog("serve", *arguments, columns=200)
     assert result.exit_code == 2, result.output
     return result.output
 
@@ -270,7 +269,7 @@ def test_a_directory_without_a_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "checkpoint").mkdir()
 
-    result = CliRunner().invoke(application(), ["serve", str(tmp_path / "store"), "--port", "0"])
+    result = tornlog("serve", str(tmp_path / "store"), "--port", "0")
 
     assert result.exit_code in (1, 2), result.output
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 from .conftest import ServeProcess
@@ -124,7 +123,7 @@ def test_two_name_servers_cannot_share_a_directory(start: Callable[..., ServePro
 @pytest.mark.parametrize("option", [("--name", "x"), ("--role", "slave"), ("--metrics", "0")])
 def test_broker_options_are_refused_for_a_name_server(tmp_path: Path, option: tuple[str, str]) -> None:
     arguments = ["serve", str(tmp_path), "--name-server", *option]
-    result = CliRunner().invoke(application(), arguments, env={"COLUMNS": "200"})
+    result = tornlog(*arguments, columns=200)
     assert result.exit_code == 2
     assert "--name-server runs none" in result.output
 
@@ -132,7 +131,7 @@ def test_broker_options_are_refused_for_a_name_server(tmp_path: Path, option: tu
 @pytest.mark.parametrize("option", ["--metrics", "--health"])
 @pytest.mark.parametrize("text", ["x", "1:2:3", "127.0.0.1:70000", "70000", "127.0.0.1:"])
 def test_an_invalid_monitoring_address_is_a_usage_error(tmp_path: Path, option: str, text: str) -> None:
-    result = CliRunner().invoke(application(), ["serve", str(tmp_path), option, text], env={"COLUMNS": "200"})
+    result = tornlog("serve", str(tmp_path), option, text, columns=200)
     assert result.exit_code == 2
     assert option in result.output
 

@@ -1,14 +1,11 @@
 """Record boundaries: `record_starts_after` and `find_record`."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.store.formats.example_record import make_record
 from tornlog.store.formats.message import encode_blank
 from tornlog.store.formats.scan import find_record, is_closed_at, record_starts_after
 
-MakeRecord = Callable[..., bytearray]
 BASE = 4096
 
 

@@ -1,7 +1,7 @@
 """The C core and the Python code find the same records in any bytes."""
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from sys import byteorder
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from tornlog.store.formats.message import (
 )
 from tornlog.store.formats.scan import scan_records
 
-MakeRecord = Callable[..., bytearray]
 BASE = 4096
 DELAYS = parse_delay_levels("1s 5s")
 V4, V6 = Host.parse("10.0.0.1|10911"), Host.parse("2001:db8::1|40001")

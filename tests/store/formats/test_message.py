@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,6 @@ from tornlog.store.formats.message import (
     place_records,
 )
 
-MakeRecord = Callable[..., bytearray]
 IPV4 = Host.parse("10.0.0.1|10911")
 IPV6 = Host.parse("2001:db8::1|40001")
 I64 = st.integers(-(2**63), 2**63 - 1)

@@ -27,7 +27,6 @@ TREES = [(case, tree) for case in CASES for tree in ("before", "after")]
 TWICE = "RocketMQ's recovery indexes the record again that a full file ends with"
 FROM_THE_CHECKPOINT = "RocketMQ builds a lost index again from the checkpoint on; here it is whole"
 BEYOND = "RocketMQ keeps entries of records behind the log's end"
-DELIVERED = "RocketMQ's observer also delivered the delayed messages that were due"
 
 DIFFERENT = (
     dict.fromkeys(("09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"), TWICE)

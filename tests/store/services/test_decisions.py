@@ -1,7 +1,5 @@
 """TransactionDecisions: only the first decision of a transaction counts. Settled decisions are forgotten."""
 
-from typing import Any
-
 import pytest
 
 from tornlog.store.formats.half_message import HALF_TOPIC, HalfMessage
@@ -9,7 +7,6 @@ from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.messages import LOOPBACK_BROKER
 from tornlog.store.real.world import real_world
 from tornlog.store.services.transaction_queues import TransactionDecisions
-from tornlog.store.services.transaction_service import EndTransactionStatus
 
 VISIBLE_OPS = 10
 
@@ -114,14 +111,3 @@ def test_clearing_the_half_queue_clears_its_decisions(decisions: TransactionDeci
     assert not decisions.is_put_back(1)
     for offset in range(4):
         assert decide(decisions, half_at(offset))
-
-
-def test_a_decision_already_passed_by_the_check_cannot_be_repeated(broker: Any) -> None:
-    assert broker.check() == []  # messages that are put after this pass belong to this life
-    request = broker.prepare("one")
-    broker.commit(request)
-    assert broker.check() == []
-    assert broker.check() == []
-    status = broker.transactions.rollback(request).status
-    assert status is broker.transactions.commit(request).status is EndTransactionStatus.ALREADY_DECIDED
-    assert broker.visible() == ["one"]

@@ -22,7 +22,6 @@ Live = Callable[..., Any]
 DECIDED = EndTransactionStatus.DECIDED
 ALREADY_DECIDED = EndTransactionStatus.ALREADY_DECIDED
 NOT_FOUND = EndTransactionStatus.PREPARED_NOT_FOUND
-ILLEGAL = PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
 def refuse_puts(store: MessageStore, topic: str, times: int = 1) -> None:
@@ -54,8 +53,9 @@ def test_a_prepared_message_is_invisible_until_its_commit(broker: Any) -> None:
 
 
 def test_a_rolled_back_message_stays_invisible(broker: Any) -> None:
-    result = broker.transactions.rollback(broker.prepare("one"))
-    assert result == (DECIDED, None, True)
+    request = broker.prepare("one")
+    assert broker.transactions.rollback(request) == (DECIDED, None, True)
+    assert broker.transactions.commit(request).status is ALREADY_DECIDED
     assert broker.visible() == []
     assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
@@ -91,13 +91,6 @@ def test_a_half_message_without_a_producer_group_cannot_be_decided(broker: Any) 
     append = broker.transactions.prepare(Message.create("Orders", b"")).append
     request = EndTransaction("", append.queue_offset, append.wrote_offset)
     assert broker.transactions.commit(request).status is EndTransactionStatus.PRODUCER_GROUP_WRONG
-
-
-def test_the_first_of_two_decisions_counts(broker: Any) -> None:
-    request = broker.prepare("one")
-    broker.rollback(request)
-    assert broker.transactions.commit(request).status is ALREADY_DECIDED
-    assert broker.visible() == []
 
 
 def test_a_second_decision_is_refused_before_and_after_the_check_has_passed_the_first(broker: Any) -> None:

@@ -24,7 +24,6 @@ from tornlog.store.tools import rebuild as rebuild_module
 from tornlog.store.tools.rebuild import rebuild_directory
 from tornlog.store.world import World
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 WHOLE = [
     *("01-simple", "02-multi-rollover", "03-props", "04-batch", "05-delay", "06-transaction", "07-ipv6"),
     *("08-clean-shutdown", "09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "12-index-roll"),

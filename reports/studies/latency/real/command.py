@@ -1,8 +1,4 @@
-"""Part of the command `plot latency`: measures turns, and writes figures, tables and JSON.
-
-JSON: `{"format": "tornlog-latency-turns/1", "rows": [...], "paired": [...], "notes": [sentences], "files": [paths]}`.
-rows and paired have the columns of `latency-turns.csv` and `latency-turns-paired.csv`.
-"""
+"""Part of the command `plot latency`: measures turns, and writes figures, tables and JSON."""
 
 import re
 from pathlib import Path

@@ -145,16 +145,6 @@ def test_probe_disks_are_chosen_by_name(save: list[str]) -> None:
     assert [disk["disk"] for disk in json.loads(result.stdout)["disks"]] == ["process-kill"]
 
 
-def test_several_probe_processes_have_the_same_findings_as_one(save: list[str]) -> None:
-    one = json.loads(invoke("--json", "-", *save).stdout)
-    save[save.index("--jobs") + 1] = "2"
-    several = json.loads(invoke("--json", "-", *save).stdout)
-
-    for document in (one, several):
-        del document["seconds"], document["states_per_second"]
-    assert several == one
-
-
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [

@@ -36,25 +36,6 @@ def test_a_sample_says_how_many_crash_points_were_tried(save: list[str], tmp_pat
     assert "5 of 13 crash points, evenly over the record: no promise was broken in this sample" in result.stdout
 
 
-def test_a_sample_is_the_same_each_time(save: list[str]) -> None:
-    one, other = (json.loads(invoke("--json", "-", "--points", "7", *save).stdout) for _ in range(2))
-
-    assert len(one["breaches"]) > 0
-    for clock in ("seconds", "states_per_second"):
-        del one[clock], other[clock]
-    assert one == other
-
-
-def test_a_sample_as_large_as_the_record_finds_the_same_breaches(save: list[str]) -> None:
-    every, sample = (json.loads(invoke("--json", "-", *more, *save).stdout) for more in ((), ("--points", "999")))
-    shared = ("signature", "states", "points", "disks")
-
-    assert [[one[name] for name in shared] for one in sample["breaches"]] == [
-        [one[name] for name in shared] for one in every["breaches"]
-    ]
-    assert sample["disks"] == every["disks"]
-
-
 def test_a_bug_at_the_end_of_a_long_run_is_found_in_a_sample(write_file: WriteFile) -> None:
     script = write_file(
         "append.py",

@@ -1,16 +1,14 @@
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["analyze", *map(str, arguments)])
+invoke = partial(tornlog, "analyze")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -7,9 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.pipeline.audit import audit as audits
 from tornlog.reports.pipeline.audit import place_files
 from tornlog.reports.pipeline.audit.audit import audit, select_violations
@@ -24,9 +24,7 @@ from tornlog.store.tools.violation import DirectoryPromise, DirectoryViolation
 
 from .defects import CLEAN, apply_damage_explained_by_unclean_exit
 
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["audit", "--master", "in-process", *arguments])
+run = partial(tornlog, "audit", "--master", "in-process")
 
 
 def test_an_undamaged_store_has_no_violations(store_at: Path, tmp_path: Path) -> None:

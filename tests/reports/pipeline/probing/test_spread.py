@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.pipeline.probing import judging, spread
 from tornlog.reports.pipeline.spark.engine import Engine, ExecutorError, InProcessEngine
 
@@ -85,9 +84,7 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Probe]:
     def run(check: str, *options: object) -> dict[str, Any]:
         Path("check.py").write_text(check)
         words = ["probe", "--check", "check.py", "--json", "found.json", *map(str, options), "--", "writer.py"]
-        done = CliRunner().invoke(application(), words)
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
+        done = tornlog(*words)
         assert done.exit_code in (0, 1, 3), done.output
         found: dict[str, Any] = json.loads(Path("found.json").read_text())
         del found["seconds"], found["states_per_second"]
@@ -160,7 +157,7 @@ def test_a_wrong_place_is_a_usage_error(tmp_path: Path, options: list[str], prob
     check = tmp_path / "check.py"
     check.write_text(CHECK)
 
-    done = CliRunner().invoke(application(), ["probe", "--check", str(check), *options, "--", "true"])
+    done = tornlog("probe", "--check", str(check), *options, "--", "true")
 
     assert done.exit_code == 2
     assert problem in done.output

@@ -6,9 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
 from tornlog.reports.pipeline.spark.engine import Engine, InProcessEngine, SparkEngine
 from tornlog.reports.pipeline.spark.session import session
@@ -95,7 +94,7 @@ def test_a_damaged_log_is_refused_and_the_rebuild_leaves_no_files(tmp_path: Path
     root, geometry = extracted(name, tmp_path)
     before = contents(root)
     command = ["rebuild", str(root), "--to", str(tmp_path / "new"), "--master", "in-process"]
-    done: Result = CliRunner().invoke(application(), command)
+    done = tornlog(*command)
     assert done.exit_code == 1, done.output
     assert "rebuild without --master" in done.stderr
     assert not (tmp_path / "new").exists()
@@ -137,7 +136,7 @@ def test_light_queues_and_full_files_are_rebuilt_as_by_the_local_command(store_a
     require_same(store_at, tmp_path, InProcessEngine())
     assert (tmp_path / "there/consumequeue/%LMQ%1/0").is_dir()
     assert len(list((tmp_path / "there/index").iterdir())) == 14
-    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
+    verified = tornlog("verify", str(tmp_path / "there"))
     assert verified.exit_code == 0, verified.output
 
 
@@ -155,10 +154,10 @@ def test_a_torn_log_is_truncated_as_by_the_local_command(store_at: Path, tmp_pat
     assert len(segments) > 3
     assert len(list((tmp_path / "there/commitlog").iterdir())) == 3
     command = ["rebuild", str(store_at), "--to", str(tmp_path / "new"), "--master", "in-process"]
-    done: Result = CliRunner().invoke(application(), command)
+    done = tornlog(*command)
     assert done.exit_code == 1, done.output
     assert f"commitlog/{segments[2].name} @ " in done.stderr + done.stdout
-    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "new")])
+    verified = tornlog("verify", str(tmp_path / "new"))
     assert verified.exit_code == 0, verified.output
 
 
@@ -174,7 +173,7 @@ def test_a_wrong_checkpoint_is_handled_as_by_the_local_command(
 
     require_same(store_at, tmp_path, InProcessEngine())
     assert (tmp_path / "there/checkpoint").read_bytes()[24:] == bytes(4096 - 24)
-    verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
+    verified = tornlog("verify", str(tmp_path / "there"))
     assert verified.exit_code == 0, verified.output
 
 
@@ -245,10 +244,10 @@ def test_a_rebuild_into_a_nonempty_place_is_refused_and_changes_nothing(store_at
     taken.mkdir()
     (taken / "mine").write_text("keep")
     for new in (taken, store_at, store_at / "new"):
-        done = CliRunner().invoke(application(), ["rebuild", str(store_at), "--to", str(new), "--master", "in-process"])
+        done = tornlog("rebuild", str(store_at), "--to", str(new), "--master", "in-process")
         assert done.exit_code == 2, done.output
     assert (taken / "mine").read_text() == "keep"
-    done = CliRunner().invoke(application(), ["rebuild", "s3://bucket/store", "--to", str(tmp_path / "new")])
+    done = tornlog("rebuild", "s3://bucket/store", "--to", str(tmp_path / "new"))
     assert done.exit_code == 2
 
 
@@ -268,7 +267,7 @@ def test_a_rebuild_into_the_same_store_is_refused_for_every_spelling_of_the_path
 ) -> None:
     before = sorted(store_at.iterdir())
     command = ["rebuild", f"{old}{store_at}", "--to", f"{new}{store_at}/new", "--master", "in-process"]
-    done = CliRunner().invoke(application(), command)
+    done = tornlog(*command)
 
     assert done.exit_code == 2, done.output
     assert sorted(store_at.iterdir()) == before

@@ -32,7 +32,6 @@ SEGMENT_BYTES = 16 << 10
 SLOTS, ENTRIES = 50, 40
 HEADER, ENTRY = struct.Struct(">qqqqii"), struct.Struct(">iqii")
 ENTRIES_AT = HEADER.size + 4 * SLOTS
-INDEX_BYTES = ENTRIES_AT + ENTRY.size * ENTRIES
 COLUMNS = (
     "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,properties,keys,body,is_proven,damage"
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
@@ -27,7 +27,7 @@ NAME = "clean-shutdown"
 def invoke(tmp_path: Path) -> Any:
     def call(*arguments: object, master: str = "in-process") -> Result:
         out = ("--out", str(tmp_path / "out"), "--master", master)
-        return CliRunner().invoke(application(), ["sweep", *map(str, arguments), *out])
+        return tornlog("sweep", *arguments, *out)
 
     return call
 
@@ -52,7 +52,7 @@ def test_a_sweep_with_a_violation_exits_1_and_writes_a_replayable_failure(invoke
     assert document["outcomes"]["violated"] == sum(document["signatures"].values()) > 0
     assert len(document["failures"]) == len(document["signatures"])
     for path in document["failures"]:
-        replayed = CliRunner().invoke(application(), ["replay", path, "--json", "-"])
+        replayed = tornlog("replay", path, "--json", "-")
         assert replayed.exit_code == 1
         assert json.loads(replayed.stdout)["same"]
 

@@ -5,9 +5,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 WRITER = """
     import os
@@ -112,7 +111,7 @@ def probe_writer(
     (directory / "check.py").write_text(dedent(check))
     command = ["probe", "--disk", "strict-posix", "--json", str(directory / "found.json"), "--jobs", "0"]
     command += ["--check", str(directory / "check.py"), "--", *by, str(directory / "writer.py"), *arguments]
-    CliRunner().invoke(application(), command)
+    tornlog(*command)
     found: dict[str, Any] = json.loads((directory / "found.json").read_text())
     assert not found["refused"], found["refused"]
     return found

@@ -1,18 +1,14 @@
 import csv
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
-from tornlog.reports.studies import latency
+from tests.command_line import tornlog
 from tornlog.reports.studies.latency.real import memory_limit
 
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["plot", "latency", *map(str, arguments)])
+invoke = partial(tornlog, "plot", "latency")
 
 
 def rows_in(path: Path) -> list[dict[str, str]]:
@@ -134,22 +130,3 @@ def test_without_a_memory_limit_one_sentence_says_why(monkeypatch: pytest.Monkey
 
 def test_a_size_without_a_unit_is_a_usage_error(tmp_path: Path) -> None:
     assert "expected a size such as 256MiB, found 256" in invoke("--memory", "256", "--out", tmp_path).output
-
-
-def test_an_unknown_disk_of_the_latency_study_is_a_usage_error(tmp_path: Path) -> None:
-    result = invoke("--disk", "floppy", "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert "no disk floppy" in result.output
-
-
-def test_the_latency_study_without_matplotlib_names_the_package_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delitem(sys.modules, f"{latency.__name__}.pictures", raising=False)
-    monkeypatch.delattr(latency, "pictures", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = invoke("--disk", "hdd", "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert ".[plot]" in result.output

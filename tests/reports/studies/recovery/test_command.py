@@ -1,13 +1,11 @@
 import csv
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import tornlog, usage_error
-from tornlog.reports.studies import recovery as recovery_time
+from tests.command_line import tornlog
 from tornlog.reports.studies.recovery.timed import HEADER
 
 MIB = 1 << 20
@@ -48,12 +46,3 @@ def test_recovery_study_pictures_are_written_beside_their_data(tmp_path: Path) -
     assert found["format"] == "tornlog-recovery/1"
     assert [row["total_s"] for row in found["rows"]] == [float(row["total_s"]) for row in rows]
     assert "crash" in result.output
-
-
-def test_the_recovery_study_without_matplotlib_names_the_package_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.pictures", raising=False)
-    monkeypatch.delattr(recovery_time, "pictures", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert ".[plot]" in usage_error("--log-bytes", 16 * MIB, "--out", tmp_path, run=invoke)

@@ -1,21 +1,19 @@
 import csv
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
-from tornlog.reports.studies import topics
+from tests.command_line import tornlog
 from tornlog.reports.studies.topics import here
 from tornlog.reports.studies.topics.tables import CHECKED_HEADER, HEADER
 
 SMALL = ("--puts", 1_000, "--dirty-mib", 1)
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["plot", "topics", *map(str, arguments)])
+invoke = partial(tornlog, "plot", "topics")
 
 
 def rows_in(path: Path) -> list[dict[str, str]]:
@@ -111,22 +109,3 @@ def test_the_stdout_of_the_topics_study_has_only_json(tmp_path: Path) -> None:
     result = invoke(*SMALL, "--disk", "nvme-ssd", "--topics", 2, "--out", tmp_path, "--json", "-")
 
     assert json.loads(result.stdout)["format"] == "tornlog-topics/1"
-
-
-def test_an_unknown_disk_of_the_topics_study_is_a_usage_error(tmp_path: Path) -> None:
-    result = invoke("--disk", "floppy", "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert "no disk floppy" in result.output
-
-
-def test_the_topics_study_without_matplotlib_names_the_package_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delitem(sys.modules, f"{topics.__name__}.pictures", raising=False)
-    monkeypatch.delattr(topics, "pictures", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = invoke("--disk", "hdd", "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert ".[plot]" in result.output

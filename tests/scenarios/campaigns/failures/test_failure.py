@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.simulation.artefact import FORMAT, ArtefactError
+from tornlog.faults.simulation.artefact import ArtefactError
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
 
@@ -22,18 +22,6 @@ def test_a_failure_survives_a_round_trip_through_json(failure: Failure, shrunk: 
         assert again.to_json() == one.to_json()
 
 
-def test_an_artefact_names_its_kind_and_versions(failure: Failure) -> None:
-    envelope = json.loads(failure.to_json())
-    assert (envelope["format"], envelope["kind"]) == (FORMAT, "scenario")
-    assert set(envelope["versions"]) == {"tornlog", "python"}
-    document = envelope["failure"]
-    run = document["original"]
-    assert run["violations"][0]["invariant"] == "STATUS"
-    assert run["size"]["messages"] == failure.original.size.messages
-    assert run["record"]["schedule"][0] == str(failure.original.record.schedule[0])
-    assert document["shrunk"] is None
-
-
 def test_the_smallest_run_is_the_shrunk_run_if_it_exists(failure: Failure, shrunk: Failure) -> None:
     assert failure.smallest is failure.original
     assert shrunk.smallest is shrunk.shrunk
@@ -43,21 +31,6 @@ def test_the_smallest_run_is_the_shrunk_run_if_it_exists(failure: Failure, shrun
 
 
 # Invalid failure files
-
-
-def test_a_truncated_failure_file_is_refused(failure: Failure) -> None:
-    text = failure.to_json()
-    for end in range(0, len(text), len(text) // 50):
-        with pytest.raises(ArtefactError, match="not JSON"):
-            Failure.from_json(text[:end])
-
-
-def test_the_error_of_a_missing_field_names_it(failure: Failure) -> None:
-    whole = json.loads(failure.to_json())
-    for name in set(whole["failure"]) - {"shrunk"}:
-        document = {key: value for key, value in whole["failure"].items() if key != name}
-        with pytest.raises(ArtefactError, match=f"^failure: Object missing required field `{name}`$"):
-            Failure.from_json(json.dumps(whole | {"failure": document}))
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,6 @@ from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import dur
 
 
-def test_a_store_with_every_promised_put_is_no_violation(evidence: Evidence) -> None:
-    assert list(dur.check_durable_puts(evidence)) == []
-
-
 def test_a_promised_put_after_the_end_of_the_log_is_a_violation_with_its_offset(evidence: Evidence) -> None:
     lost = evidence.store.records.pop()
     del evidence.store.by_offset[lost.record.physical_offset]

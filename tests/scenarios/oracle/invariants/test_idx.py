@@ -54,10 +54,6 @@ def with_field(content: bytes, form: str, at: int, value: int) -> bytes:
     return bytes(changed)
 
 
-def test_an_index_that_matches_the_log_is_no_violation(indexed: Evidence) -> None:
-    assert index_violations(indexed) == []
-
-
 def test_a_store_without_an_index_is_not_checked_for_idx(evidence: Evidence) -> None:
     assert index_violations(evidence) == []
 

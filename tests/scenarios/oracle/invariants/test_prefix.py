@@ -12,10 +12,6 @@ def summaries_of(evidence: Evidence) -> list[str]:
     return [violation.summary for violation in prefix.check_log_prefix(evidence)]
 
 
-def test_a_log_of_all_puts_is_no_violation(evidence: Evidence) -> None:
-    assert summaries_of(evidence) == []
-
-
 def test_a_log_with_a_missing_end_is_no_violation(evidence: Evidence) -> None:
     evidence.store.max_offset = evidence.store.records.pop().record.physical_offset
 

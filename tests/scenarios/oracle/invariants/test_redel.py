@@ -1,12 +1,6 @@
-import pytest
-
-from tests.fixtures import execute
-from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Evidence
-from tornlog.scenarios.oracle.invariants import delivery, quiescence
+from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.store.delivery.schedule import ScheduleMessageService
-from tornlog.store.formats.messages import Message, PutMessageResult
 
 
 def add_copy(evidence: Evidence, *, at: int) -> None:
@@ -14,10 +8,6 @@ def add_copy(evidence: Evidence, *, at: int) -> None:
     first = next(found for found in evidence.store.records if found.record.topic == "T0")
     record = first.record._replace(physical_offset=at)
     evidence.store.records.append(FoundRecord(record, first.file, at, first.body))
-
-
-def test_one_delivery_of_each_delayed_message_is_no_violation(delayed_evidence: Evidence) -> None:
-    assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
 def test_a_log_without_delayed_messages_is_no_redelivery(evidence: Evidence) -> None:
@@ -99,33 +89,3 @@ def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(
     delayed_evidence.store.delivered_to = {}
 
     assert list(delivery.check_redelivery(delayed_evidence)) == []
-
-
-def test_a_store_that_delivers_twice_breaks_redel(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
-    start = ScheduleMessageService.start
-
-    def put_twice(self: ScheduleMessageService) -> None:
-        put = self._put
-
-        def twice(message: Message) -> PutMessageResult:
-            put(message)
-            return put(message)
-
-        self._put = twice
-        start(self)
-
-    monkeypatch.setattr(ScheduleMessageService, "start", put_twice)
-    violation = execute(delayed_plan).violations[0]
-
-    assert (violation.invariant, violation.expected, violation.found) == ("REDEL", "once", "again")
-
-
-def test_a_store_that_does_not_persist_delivery_progress_at_a_stop_breaks_redel(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan
-) -> None:
-    monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
-    monkeypatch.setattr(quiescence, "delivery_cursors", lambda *_: iter(()))  # this check would find the error earlier
-    violation = execute(delayed_plan).violations[0]
-
-    assert violation.invariant == "REDEL"
-    assert violation.summary.endswith("was delivered before a clean stop, and will be again")

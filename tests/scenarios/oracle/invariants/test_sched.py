@@ -2,23 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fixtures import execute
 from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.workload.options import set_delay_level
 from tornlog.sim.disturbances import ClockSetBack
-from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-
-
-def test_messages_delivered_when_due_are_no_violation(delayed_evidence: Evidence) -> None:
-    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_log_without_delayed_messages_is_no_delivery_violation(evidence: Evidence) -> None:
@@ -140,27 +133,6 @@ def test_progress_must_not_pass_a_message_whose_copy_is_not_durable(
         return [each.summary for each in delivery.check_written_progress(store, disk, ledger, written, {})]
 
     assert on_a_store(body) == ["progress passes m0 before its copy is durable"] * is_found
-
-
-def test_a_store_that_delivers_without_delay_breaks_sched(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
-    deliver = ScheduleMessageService._deliver_entry
-    monkeypatch.setattr(
-        ScheduleMessageService,
-        "_deliver_entry",
-        lambda self, level, entry: deliver(self, level, entry._replace(tags_code=1)),
-    )
-    violation = execute(delayed_plan).violations[0]
-
-    assert (violation.invariant, violation.field, violation.expected) == ("SCHED", "delivery", "when due")
-
-
-def test_a_store_that_never_delivers_breaks_quiet(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
-    monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
-    plan = replace(delayed_plan, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 2),))
-    violation = execute(plan).violations[0]
-
-    assert violation.invariant == "QUIET"
-    assert violation.field.startswith("delay level")
 
 
 @pytest.mark.parametrize(("now_ms", "found"), [(1004, "999 ms"), (1005, None)])

@@ -55,10 +55,6 @@ def answered(
     return doctor
 
 
-def test_put_ok_for_a_durable_message_is_no_violation(judge: Callable[..., list[str]]) -> None:
-    assert judge(lambda store, disk, result: result) == []
-
-
 def test_put_ok_for_bytes_that_are_not_durable_is_a_violation(judge: Callable[..., list[str]]) -> None:
     def doctor(store: MessageStore, disk: Disk, result: PutMessageResult) -> PutMessageResult:
         store.log.segments[0].file.store(10, b"not synced")

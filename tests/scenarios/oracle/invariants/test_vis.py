@@ -12,10 +12,6 @@ def consumed_evidence(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def test_a_consumed_message_that_is_still_present_is_no_violation(consumed_evidence: Evidence) -> None:
-    assert list(consumers.check_visibility(consumed_evidence)) == []
-
-
 def test_a_consumed_message_without_a_queue_entry_is_a_violation(consumed_evidence: Evidence) -> None:
     consumed_evidence.store.queues["T0", 0].entries.pop()
 

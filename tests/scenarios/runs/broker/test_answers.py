@@ -1,7 +1,5 @@
 """The ledger's entry for a put after a broker's response."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.fixtures import QUIET_PLAN
@@ -95,15 +93,6 @@ def test_a_broker_refuses_exactly_the_messages_that_fit_no_record(
     account.ledger.record_request(put)
     found = note_answer(account, [put], RemotingCommand(code, 0), refusal, asked_in=0, now_ns=7)
     assert [one.invariant for one in found] == broken
-
-
-def test_an_answer_with_the_offset_of_another_put_is_a_violation() -> None:
-    put, account = put_after(ResponseCode.SUCCESS, STORED)
-    other = replace(put, name="m1", properties=b"KEYS\1m1", asked_ns=9, queue_offset=None, physical_offset=None)
-    account.ledger.record_request(other)
-    response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED)
-    (found,) = note_answer(account, [other], response, None, asked_in=0, now_ns=9)
-    assert (found.invariant, found.field) == ("QOFF", "order")
 
 
 @pytest.mark.parametrize(

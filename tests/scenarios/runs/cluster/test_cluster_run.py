@@ -1,7 +1,7 @@
 """Cluster runs: they pass, repeat by seed, and find bugs of replication."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,11 +30,6 @@ from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.log.group_transfer import GroupTransfer
 from tornlog.store.message_store import MessageStore
-from tornlog.store.replication.ha_client import HAClient
-from tornlog.store.replication.ha_service import HAConnection
-from tornlog.store.replication.replica_log import ReplicaLog
-
-CLAIMS = [name for name, scenario in SCENARIOS.items() if not scenario.ranges.is_alone]
 
 
 def first_found(scenario: Scenario, seeds: int) -> SeedResult:
@@ -57,18 +52,6 @@ def summaries(scenario: Scenario, seeds: int) -> set[str]:
     failure = first_found(scenario, seeds).failure
     assert failure is not None
     return {violation.field for violation in failure.violations}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CLAIMS)
-def test_the_first_seeds_of_every_cluster_scenario_pass(name: str) -> None:
-    for seed in range(5):
-        result = run_seed(SCENARIOS[name], seed)
-        assert result.outcome == "held", result.error or result.failure
-
-
-def test_the_catalogue_has_cluster_scenarios() -> None:
-    assert len(CLAIMS) >= 4
 
 
 def test_a_seed_always_gives_the_same_cluster_run() -> None:
@@ -149,63 +132,6 @@ def _sync_scenario(**changes: object) -> Scenario:
         cluster={"sync_master": (True,), "slaves": (1,), **changes},
     )
     return Scenario("seen", "what is wrong is seen", ranges)
-
-
-def test_an_acknowledgement_without_a_slave_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
-
-    assert summaries(_sync_scenario(), 40) == {"replica", "status"}
-
-
-def test_a_slave_report_before_the_sync_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept_offset(self: HAClient) -> int:
-        return self._store.log.max_offset
-
-    monkeypatch.setattr(HAClient, "_durable_log_offset", kept_offset)
-
-    assert summaries(_sync_scenario(slave_sync_flush=(True,)), 40) == {"report"}
-
-
-def test_a_slave_report_of_missing_bytes_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept_offset(self: HAClient) -> int:
-        return self._store.log.max_offset + 1
-
-    monkeypatch.setattr(HAClient, "_durable_log_offset", kept_offset)
-
-    assert summaries(_sync_scenario(slave_sync_flush=(False,)), 40) == {"report"}
-
-
-def test_a_slave_that_does_not_compare_its_log_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trusting(self: ReplicaLog, data: memoryview) -> int:
-        return min(len(data), max(self._log.max_offset - self._expected, 0))
-
-    monkeypatch.setattr(ReplicaLog, "_compare_known_bytes", trusting)
-
-    assert summaries(_sync_scenario(), 400) <= {"divergence", "prefix", "replication"}
-
-
-def test_a_slave_that_diverges_too_soon_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tornlog.store.replication.replica_log._IDLE_HEARTBEATS", 0)
-    monkeypatch.setattr(ReplicaLog, "is_verified", property(lambda self: False))
-
-    assert summaries(_sync_scenario(), 100) <= {"divergence", "replication", "report"}
-
-
-def test_a_slave_that_does_not_reconnect_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tornlog.store.replication.ha_client.RECONNECT_MS", 3_600_000)
-
-    assert summaries(_sync_scenario(), 40) == {"log of slave-1"}
-
-
-def test_bytes_changed_during_replication_are_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    send: Callable[[HAConnection, bytes], None] = HAConnection._send_bytes
-
-    def flip(self: HAConnection, data: bytes) -> None:
-        send(self, data[:60] + bytes([data[60] ^ 1]) + data[61:] if len(data) > 60 else data)
-
-    monkeypatch.setattr(HAConnection, "_send_bytes", flip)
-
-    assert summaries(_sync_scenario(), 40) <= {"prefix", "replica", "divergence", "frame"}
 
 
 def test_a_slave_that_accepts_puts_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,18 @@
 """Commands with scenarios of several machines."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from tests.command_line import tornlog
 from tornlog.reports.timeline.recording.recorder import record_seed
-from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.campaigns.seeds import digest_of
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.mutants.known import mutant_named
 
 pytestmark = pytest.mark.slow
-
-Tornlog = Callable[..., Result]
 NAME = "replica-prefix-of-master"
 
 
@@ -81,22 +76,9 @@ def test_the_schedules_of_a_cluster_can_be_searched() -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_a_cluster_failure_can_be_replayed(artefact: Path) -> None:
-    result = tornlog("replay", artefact)
-
-    assert result.exit_code == 1
-    assert "the same violation" in result.output
-
-
-def test_a_cluster_failure_can_be_drawn_as_a_timeline(artefact: Path, tmp_path: Path) -> None:
+def test_a_cluster_failure_can_be_replayed_and_drawn_as_a_timeline(artefact: Path, tmp_path: Path) -> None:
     result = tornlog("replay", artefact, "--timeline", tmp_path / "t.html")
 
     assert result.exit_code == 1, result.output
+    assert "the same violation" in result.output
     assert (tmp_path / "t.html").stat().st_size > 10_000
-
-
-def test_the_replication_mutant_breaks_rep_or_dur(artefact: Path) -> None:
-    failure = Failure.from_json(artefact.read_text())
-
-    assert failure.mutant == "ha-ack-beyond-master"
-    assert failure.violations[0].invariant in ("REP", "DUR")

@@ -1,7 +1,6 @@
 """Changes of accounts while a broker runs."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ accounts:
   secretKey: 0123456789
   admin: true
 """
-Ask = Callable[..., RemotingCommand]
 
 
 class Parts:
