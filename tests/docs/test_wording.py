@@ -29,7 +29,8 @@ PATTERNS = tuple(
 """Clauses as subjects, pronouns for things, places for order, double negations, and old-fashioned words."""
 
 STRING_OR_COMMENT = re.compile(
-    r"""(?P<quotes>\"{3}|'{3})(?:\\.|.)*?(?P=quotes)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?P<comment>\#[^\n]*)""", re.DOTALL
+    r"""(?P<quotes>\"{3}|'{3})(?:\\.|.)*?(?P=quotes)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?P<comment>\#[^\n]*)""",
+    re.DOTALL,
 )
 """Finds comments ten times as fast as `tokenize`, with the same result for all modules."""
 

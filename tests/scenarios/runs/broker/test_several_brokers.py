@@ -33,9 +33,7 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
         ("client-failover", 2, ("producer failover", "name server failover")),
     ],
 )
-def test_clients_of_a_cluster_connect_to_the_running_brokers(
-    scenario: str, seeds: int, marks: tuple[str, ...]
-) -> None:
+def test_clients_of_a_cluster_connect_to_the_running_brokers(scenario: str, seeds: int, marks: tuple[str, ...]) -> None:
     outcomes = outcomes_of(scenario, seeds)
 
     assert not [outcome.violations for outcome in outcomes if outcome.violations]
