@@ -26,12 +26,13 @@ settings.load_profile("unhurried")
 os.environ["TORNLOG_NO_CORPUS"] = "1"  # failures of one test must not change the output of another one
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
-_WHEEL, _SPARK, _SITES = "the wheel", "the process of Spark", "the sites of mutations"
+_WHEEL, _SPARK, _SITES, _REPORTS = "the wheel", "the process of Spark", "the sites of mutations", "the reports"
 SHARED = {
     "tests/docs/test_users_pages.py": _WHEEL,
     "tests/mutation/": _SITES,
     "tests/packaging/": _WHEEL,
     "tests/reports/cli/test_init.py": _WHEEL,
+    "tests/reports/html/": _REPORTS,
     "tests/reports/pipeline/": _SPARK,
     "tests/scenarios/testing/": _WHEEL,
 }
