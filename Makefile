@@ -11,10 +11,12 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.[ch] faults/probe/tracing/native/*.[ch])
 
-.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real gallery-page calibrate conformance soak dist release docs pictures hooks clean
+.PHONY: run check test test-modules test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real gallery-page calibrate conformance soak dist release docs pictures hooks clean
 
-run: $(CORE)  ## every built-in scenario for half a minute
-	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
+TIME := 30s
+
+run: $(CORE)  ## every built-in scenario for half a minute, or as in `make run TIME=10m`
+	$(BIN)/tornlog run --jobs $(JOBS) --time $(TIME) --first-seed 0 --out out
 
 # Tests run in a new random order each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
@@ -33,6 +35,9 @@ check: $(DEV) lint  ## before a change is shown: style, types, the quick tests, 
 # A recorder once did not end, on a loaded machine. A cause was fixed since; it may have been another one.
 test: $(DEV)  ## all tests except those of CI and the slow ones, on all cores
 	$(TESTS) -m "$(TIER)" --reruns 2 --only-rerun "the recorder has not ended within" --durations=15
+
+test-modules: $(DEV)  ## the tests collected once: pytest keeps the compiled modules, so no worker compiles them again
+	$(BIN)/pytest --collect-only -qq tests >/dev/null
 
 test-slow: $(DEV)  ## the slow tests: Spark clusters, comparison with the real store, pages run command by command
 	$(TESTS) -m slow --durations=15

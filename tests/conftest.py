@@ -26,6 +26,32 @@ settings.load_profile("unhurried")
 os.environ["TORNLOG_NO_CORPUS"] = "1"  # failures of one test must not change the output of another one
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
+_WHEEL, _SPARK, _SITES, _REPORTS = "the wheel", "the process of Spark", "the sites of mutations", "the reports"
+SHARED = {
+    "tests/docs/test_users_pages.py": _WHEEL,
+    "tests/mutation/": _SITES,
+    "tests/packaging/": _WHEEL,
+    "tests/reports/cli/test_init.py": _WHEEL,
+    "tests/reports/html/": _REPORTS,
+    "tests/reports/pipeline/": _SPARK,
+    "tests/scenarios/testing/": _WHEEL,
+}
+"""Tests by path, and what they share. It takes seconds to make, once for each process that needs it."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one worker run all files that share something; other files go to the next free worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    assert all((_ROOT / path).exists() for path in SHARED)
+    from xdist.scheduler import LoadFileScheduling
+
+    class SharedScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((shared for path, shared in SHARED.items() if nodeid.startswith(path)), nodeid.split("::")[0])
+
+    return SharedScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,7 @@ def all_sites() -> tuple[Site, ...]:
     )
 
 
+@cache
 def _vocabulary() -> Vocabulary:
     modules = [module for component in COMPONENTS.values() for module in component.modules]
     return vocabulary_of(map(syntax_of, modules))

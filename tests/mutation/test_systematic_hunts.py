@@ -11,7 +11,7 @@ SEEDS_MAX = 40
 FOUND_AT_ONCE = [
     "drop-lock:commit_log.CommitLog._append_plain#1",
     "drop-notice:transient_pool.CommitRealTimeService.commit#1",
-    "drop-step:service.Service._run_until_stopped#1",
+    "drop-step:allocate.AllocateMappedFileService.take_segment#3",
     "drop-sync:flush.FlushRealTimeService.run_once#1",
     "drop-sync:outer_api.SlaveSynchronize.synchronize#1",
     "drop-write:index_file.IndexFile.put_key#1",
@@ -23,7 +23,7 @@ FOUND_AT_ONCE = [
     "off-by-one:segment_queue.SegmentQueue._is_file_all_zero#1",
     "short-by-one:message_store.MessageStore.recover#1",
     "skip-advance:message_store.MessageStore.shutdown#2",
-    "swap:service.Service.shutdown#1",
+    "swap:message_store.MessageStore.mark_running#1",
 ]
 
 

@@ -196,7 +196,7 @@ def test_interrupted_fuzzing_writes_its_results(tmp_path: Path, jobs: int) -> No
         *("--jobs", str(jobs), "--json", str(file)),
     )
     with closing(command):
-        _, noise = command.interrupt_after(2.0 + 3.0 * jobs)  # first imports take a second
+        _, noise = command.interrupt_after(1.5 + jobs)  # first imports take a second
     assert noise == ""
     document = json.loads(file.read_text())
     assert document["interrupted"] is True

@@ -27,7 +27,7 @@ def test_one_store_has_no_network_faults_and_a_sound_disk_has_no_bit_rot() -> No
     }
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_injected_fault_was_declared_possible(name: str) -> None:
     scenario = SCENARIOS[name]

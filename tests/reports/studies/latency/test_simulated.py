@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tornlog.reports.studies.latency.simulated import (
     ALL_AT_ONCE,
     DISKS,
     RATE_MAX,
+    LatencySeries,
+    Series,
     grid_cells,
     group_commit,
     measure_grid,
@@ -96,9 +99,14 @@ def test_the_first_write_to_a_page_causes_a_fault_and_warming_spares_it_until_wr
 BUSY = SystemConfig("hdd", memory_bytes=256 * MIB, neighbour=Neighbour(400 * MIB, sync_ms=0))
 
 
+@cache
+def puts_beside(neighbour: Neighbour, flush: str = "async") -> Series:
+    return simulate(Setup(flush, 2, 400.0, 1_200), REFERENCE, replace(BUSY, neighbour=neighbour))
+
+
 def test_a_neighbour_that_writes_too_fast_delays_puts_under_async_flush_but_not_puts_into_the_pool() -> None:
     def p99_us(flush: str) -> float:
-        return percentiles_us(simulate(Setup(flush, 2, 400.0, 1_200), REFERENCE, BUSY).latencies_ns, [0.99])[0]
+        return percentiles_us(puts_beside(BUSY.neighbour, flush).latencies_ns, [0.99])[0]
 
     assert p99_us("async") > 5_000
     assert p99_us("pool") < 500
@@ -106,14 +114,13 @@ def test_a_neighbour_that_writes_too_fast_delays_puts_under_async_flush_but_not_
 
 def test_a_neighbour_that_writes_past_the_page_cache_delays_puts_less() -> None:
     def p99_us(neighbour: Neighbour) -> float:
-        system = replace(BUSY, neighbour=neighbour)
-        return percentiles_us(simulate(Setup("async", 2, 400.0, 1_200), REFERENCE, system).latencies_ns, [0.99])[0]
+        return percentiles_us(puts_beside(neighbour).latencies_ns, [0.99])[0]
 
     assert p99_us(replace(BUSY.neighbour, is_direct=True)) < p99_us(BUSY.neighbour) / 2
 
 
 def test_a_slow_put_names_the_waits_of_the_task_for_which_it_waited() -> None:
-    series = simulate(Setup("async", 2, 400.0, 1_200), REFERENCE, BUSY)
+    series = puts_beside(BUSY.neighbour)
     slowest = series.slowest[0]
 
     assert slowest.latency_ns == max(series.latencies_ns)
@@ -184,22 +191,26 @@ def test_a_slow_sync_delays_the_puts_that_wait_for_it() -> None:
     assert p99_us["async, 1 % of syncs slow"] == p99_us["async, all as usual"]
 
 
-@pytest.mark.ci
-def test_the_latency_grid_has_a_series_for_every_disk_flush_mode_and_number_of_producers() -> None:
-    found = list(measure_grid(["hdd", "nvme-ssd"], [1, 4], 100, seed=1))
-    places = [(one.disk, one.condition, one.setup.flush, one.setup.producers) for one in found]
-
-    assert places == grid_cells(["hdd", "nvme-ssd"], [1, 4])
-    assert len(found) == 12 + 12
-    assert {len(one.series.latencies_ns) for one in found} == {100, SYNC_PUTS_UNDER_LOAD}
+@pytest.fixture(scope="module")
+def grid() -> list[LatencySeries]:
+    return list(measure_grid(["hdd", "nvme-ssd"], [1, 4, 64], 100, seed=1))
 
 
 @pytest.mark.ci
-def test_the_load_grows_with_the_number_of_producers_up_to_a_limit() -> None:
+def test_the_latency_grid_has_a_series_for_every_disk_flush_mode_and_number_of_producers(
+    grid: list[LatencySeries],
+) -> None:
+    places = [(one.disk, one.condition, one.setup.flush, one.setup.producers) for one in grid]
+
+    assert places == grid_cells(["hdd", "nvme-ssd"], [1, 4, 64])
+    assert len(grid) == 18 + 12
+    assert {len(one.series.latencies_ns) for one in grid} == {100, SYNC_PUTS_UNDER_LOAD}
+
+
+@pytest.mark.ci
+def test_the_load_grows_with_the_number_of_producers_up_to_a_limit(grid: list[LatencySeries]) -> None:
     rates = {
-        (one.disk, one.setup.flush, one.setup.producers): one.setup.rate
-        for one in measure_grid(["hdd", "nvme-ssd"], [1, 4, 64], 100, seed=1)
-        if one.condition == FREE_MEMORY
+        (one.disk, one.setup.flush, one.setup.producers): one.setup.rate for one in grid if one.condition == FREE_MEMORY
     }
 
     assert rates["hdd", "sync", 4] == pytest.approx(4 * rates["hdd", "sync", 1])

@@ -63,8 +63,7 @@ def test_a_field_of_a_record_is_checked_by_an_invariant_that_declares_it(evidenc
 def test_invariants_are_checked_in_the_kinds_of_runs_that_they_declare() -> None:
     tried: dict[str, set[str]] = {kind: set() for kind in RUNS}
     for scenario in SCENARIOS.values():
-        for seed in range(2):
-            tried[kind_of(scenario)].update(run_seed(scenario, seed).tried)
+        tried[kind_of(scenario)].update(run_seed(scenario, 0).tried)
     for kind, names in tried.items():
         assert names <= {name for name, checked in CHECKED.items() if kind in checked.runs}, kind
     for name, checked in CHECKED.items():

@@ -27,14 +27,14 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "marks"),
+    ("scenario", "seeds", "marks"),
     [
-        ("slave-reads", ("pulled from a slave", "name server failover", "slave took over")),
-        ("client-failover", ("producer failover", "name server failover")),
+        ("slave-reads", 6, ("pulled from a slave", "name server failover", "slave took over")),
+        ("client-failover", 2, ("producer failover", "name server failover")),
     ],
 )
-def test_clients_of_a_cluster_connect_to_the_running_brokers(scenario: str, marks: tuple[str, ...]) -> None:
-    outcomes = outcomes_of(scenario, 15)
+def test_clients_of_a_cluster_connect_to_the_running_brokers(scenario: str, seeds: int, marks: tuple[str, ...]) -> None:
+    outcomes = outcomes_of(scenario, seeds)
 
     assert not [outcome.violations for outcome in outcomes if outcome.violations]
     met = sum((outcome.marks for outcome in outcomes), Counter())
