@@ -131,9 +131,10 @@ def pull_command(
     *,
     most: int,
     suspend_ms: int,
-    commit: bool = False,
+    commit: int | None = None,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
+    """commit: the offset that the pull commits, if any."""
     return make_request(
         RequestCode.PULL_MESSAGE,
         consumerGroup=group,
@@ -141,8 +142,8 @@ def pull_command(
         queueId=queue_id,
         queueOffset=offset,
         maxMsgNums=most,
-        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0),
-        commitOffset=offset if commit else 0,
+        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (0 if commit is None else _COMMIT_OFFSET),
+        commitOffset=commit or 0,
         suspendTimeoutMillis=suspend_ms,
         subscription=wanted.text,
         subVersion=0,

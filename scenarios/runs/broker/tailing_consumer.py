@@ -65,7 +65,7 @@ class TailingConsumer(BrokerUser):
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         before, began_ns = account.pulls.known_bounds(queue), self.now_ns
         wanted, most = account.subscription, self.plan.broker.pull_messages_max
-        commit = self.plan.light_queues.chance > 0
+        commit = position if self.plan.light_queues.chance else None
         command = pull_command(
             *queue, position, wanted, most=most, suspend_ms=_SUSPEND_MS, commit=commit, group=self.name
         )
