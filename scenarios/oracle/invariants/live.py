@@ -286,10 +286,10 @@ def check_still_held(store: MessageStore, pulls: Iterable["HeldPull"], now_ns: i
 
 
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that timed out after the last fault."""
+    """Yield a client's request that timed out after the last fault."""
     record_tried("LIVE")
     if isinstance(error, TimeoutError):
-        summary = f"a request of a consumer is not answered in {timeout_ms} ms"
+        summary = f"a request of a client is not answered in {timeout_ms} ms"
         yield Violation("LIVE", summary, field="answer", expected="one", found=str(error))
 
 

@@ -498,7 +498,8 @@ class BrokerNode(Node):
             self.store = store
             return
         topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
-        self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
+        queues = None if self._plan.broker.operators else self._plan.queues_per_topic
+        self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table, queues))
         if self._plan.broker.operators:
             by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
             self._judge.report(self.account.tables.topics.check_loaded(by_name))

@@ -45,7 +45,7 @@ class UserRequests(NamedTuple):
 
 
 USERS: dict[str, UserRequests] = {
-    "producers": UserRequests((Code.SEND_MESSAGE_V2,), lambda ranges: True),
+    "producers": UserRequests((Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2), lambda ranges: True),
     "producers of batches": UserRequests((Code.SEND_BATCH_MESSAGE,), has("messages.batch_chance")),
     "producers of transactions": UserRequests((Code.END_TRANSACTION, Code.HEART_BEAT), has("transactions.chance")),
     "consumers": UserRequests((Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET), has("consumers")),
