@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import BROKER, FAIR, FILTERS, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -229,7 +229,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(_FEW_SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(0.3, few_pending={"broker": {"pending_requests_max": (1, 2)}})
-        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT),
+        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT)
+        .with_late_optional(0.3, filters=FILTERS),
     ),
     # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
     Scenario(

@@ -294,7 +294,7 @@ def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation
 
 
 def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
-    """Yield a pull that a master has just begun to hold although it has dispatched a message for the pull.
+    """Yield a pull that a master holds although it has dispatched a message for the pull.
 
     Dispatch wakes the held pulls once per record, before the next record. The check is atomic, reads no records, and
     yields no violation if the disk cannot be read. While long polling is off, nothing wakes a pull.

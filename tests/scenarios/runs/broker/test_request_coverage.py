@@ -57,6 +57,9 @@ USERS: dict[str, UserRequests] = {
     ),
     "consumers that may die": UserRequests((Code.HEART_BEAT,), has("consumers", "broker.client_death_chance")),
     "consumers that register filters": UserRequests((Code.HEART_BEAT,), has("consumers", "broker.registers_filters")),
+    "tailing consumers that register filters": UserRequests(
+        (Code.HEART_BEAT,), has("broker.tailing_consumers", "broker.registers_filters")
+    ),
     "consumers that retry": UserRequests((Code.CONSUMER_SEND_MSG_BACK,), has("consumers", "broker.send_back_chance")),
     "consumers that fail": UserRequests(
         (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), has("retry.failing_consumers")
