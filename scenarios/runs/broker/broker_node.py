@@ -314,6 +314,7 @@ class BrokerNode(Node):
                 self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
             self._judge.report(self._check_pending(self._kernel.now_ns, limit_ms=0))
             self.record_log()
+        self._await_answers_to_held_pulls()
             if self._broker.access is not None:
                 self._broker.access.shutdown()
             plan, clean = self._plan, self._broker.shutdown()
@@ -327,6 +328,15 @@ class BrokerNode(Node):
             return nullcontext()
         requests_ms = client_calls.TIMEOUT_MS if self.account.questions.is_waiting(self._kernel.now_ns) else 0
         return self._judge.timed_step(name, self.loaded, requests_ms=requests_ms)
+    def _await_answers_to_held_pulls(self) -> None:
+        """LIVE: a broker that stops answers all held pulls first. Another task may still answer some of them."""
+        assert self._requests is not None, "the broker accepts requests"
+        until_ns = self._kernel.now_ns + live.request_ms_max(self._plan) * 1_000_000
+        while waiting := self._requests.count_held():
+            if self._kernel.now_ns > until_ns:
+                self._judge.report_and_stop("LIVE", "a stop leaves held pulls", "held pulls", "0", str(waiting))
+            self.life.machine.tasks.sleep(1)
+
 
     def clean(self) -> None:
         self.settling.await_retention(self.loaded, self.life.disk)

@@ -216,6 +216,10 @@ class WatchedRequests:
         open_pulls = [times for (channel, _), times in self._pulls.items() if channel.is_open]
         return live.check_held_until(self._plan, open_pulls, now_ns)
 
+    def count_held(self) -> int:
+        """Return the number of held pulls of open connections that have no answer."""
+        return sum(channel.is_open for channel, _ in self._held)
+
     def _check_announced(self, held: PullRequestHoldService) -> Iterator[Violation]:
         """LIVE: yield each pull that the broker still holds after it has announced a message for the pull."""
         for (channel, _), pull in self._held.items():
