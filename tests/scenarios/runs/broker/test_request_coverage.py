@@ -66,7 +66,11 @@ USERS: dict[str, UserRequests] = {
     ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), has("broker.tailing_consumers")),
     "light readers": UserRequests(
-        (Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET), has("broker.light_readers")
+        (
+            *(Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET),
+            *(Code.GET_MIN_OFFSET, Code.GET_MAX_OFFSET),
+        ),
+        has("broker.light_readers"),
     ),
     "group members": UserRequests(
         (
