@@ -90,7 +90,7 @@ def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation(monkeyp
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             return hold_pull(self, pull)
         with self._lock:
-            if self._held.count >= self._config.held_pulls_max:
+            if self._is_released or self._held.count >= self._config.held_pulls_max:
                 return False
             if self._held.count_of(pull.channel) >= self._config.held_pulls_of_client_max:
                 return False
