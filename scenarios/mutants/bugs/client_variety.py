@@ -10,7 +10,7 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.request_pool import PooledRequest, RequestPool
 from ....store.broker.requests import RequestCode, RequestRefusedError
-from ....store.broker.router import Channel
+from ....store.broker.router import Channel, LateResponse
 from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.session import Session
 from ....store.broker.subscriptions import SubscriptionData
@@ -118,13 +118,15 @@ def require_one_queue_more(self: PullMessageProcessor, topic: str, queue_id: int
 # -- sends -------------------------------------------------------------------------------------------------------------
 
 
-@bug("words-are-no-fields", SendRequest, "from_request", found_by=("STATUS",))
+@bug("words-are-no-fields", SendMessageProcessor, "send", found_by=("STATUS",))
 @needs(_IN_FLIGHT)
-def read_letters_only(cls: type[SendRequest], request: RemotingCommand) -> SendRequest:
+def send_with_letters(
+    self: SendMessageProcessor, request: RemotingCommand, channel: Channel
+) -> RemotingCommand | LateResponse:
     """A broker refuses sends of clients that use words as the names of fields."""
     if bit(request.code == RequestCode.SEND_MESSAGE):
         raise RequestRefusedError("a: expected a string, found no such field")
-    return read_letters_only.original(cls, request)
+    return send_with_letters.original(self, request, channel)
 
 
 @bug("chosen-queue-not-named", SendMessageProcessor, "_make_send_response", found_by=("QOFF",))
