@@ -321,6 +321,10 @@ class BrokerPlan:
     """The first master is lost at the end of the run and a slave restarts as master."""
     pending_requests_max: int = knob_field(16, plain=16)
     """The number of small pending requests of a connection at which a broker stops reading from it."""
+    queued_requests_max: int = knob_field(10_000, plain=10_000)
+    """The number of sends or pulls that may wait for a task. A broker refuses further ones at once."""
+    output_pause_bytes: int = knob_field(262_144, plain=262_144)
+    """The bytes of unread answers at which a broker stops reading from a client."""
     idle_ms_max: int = knob_field(120_000, plain=120_000)
     """The time without traffic after which a broker closes a connection."""
     operator_connections: int = knob_field(0, plain=0, weight=2)

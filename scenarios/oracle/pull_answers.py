@@ -8,7 +8,7 @@ recovery found or an earlier answer had.
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ...store.formats.messages import GetMessageStatus
-from .evidence import Violation
+from .evidence import Violation, record_tried
 from .group_delivery import Queue
 from .invariants import consumers
 from .invariants.consumers import PullBounds
@@ -35,6 +35,13 @@ class PullAnswers:
     def known_bounds(self, queue: Queue) -> QueueBounds:
         """Return the least bounds that an answer may have from now on, until the broker restarts."""
         return self._known.get(queue, _NOTHING_KNOWN)
+
+    def check_bounds(self, queue: Queue, found: QueueBounds, before: QueueBounds) -> Iterator[Violation]:
+        """Yield answers to requests for the bounds of a queue that are less than `before`, known at the requests."""
+        record_tried("READ")
+        if found.low < before.low or found.high < before.high:
+            expected = f"minOffset >= {before.low}, maxOffset >= {before.high}"
+            yield _violation(f"the bounds of {queue[0]}/{queue[1]} go back", expected, f"{found.low}, {found.high}")
 
     def check_answer(
         self,

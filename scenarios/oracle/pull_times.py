@@ -24,6 +24,7 @@ _HEADERS_BYTES = 500
 
 class _AnsweredMessage(NamedTuple):
     queue_offset: int
+    properties: bytes
     at_ns: int
 
 
@@ -45,16 +46,31 @@ class PullTimes:
         """Record that the broker begins to stop. It answers all held pulls, and holds none."""
         self._is_stopping = True
 
-    def record_answered_put(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
+    def record_answered_put(self, queue: Queue, queue_offset: int, properties: bytes, now_ns: int) -> None:
+        self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, properties, now_ns))
 
     def check_pull_time(
-        self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
+        self,
+        queue: Queue,
+        position: int,
+        host: str,
+        *,
+        wants: Callable[[bytes], bool],
+        sent_ns: int,
+        now_ns: int,
+        body_bytes: int = 0,
     ) -> Iterator[Violation]:
-        """LIVE: yield a pull that was answered late. The broker must not have restarted since the request."""
+        """LIVE: yield a pull that was answered late. The broker must not have restarted since the request.
+
+        wants: returns whether a message with these properties matches.
+        """
         if self._plan is None:
             return
-        there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
+        there_ns = [
+            each.at_ns
+            for each in self._answered.get(queue, ())
+            if each.queue_offset >= position and wants(each.properties)
+        ]
         if not there_ns:
             return
         late_ms = (now_ns - max(sent_ns, min(there_ns), self._held_up_until_ns(host))) // 1_000_000

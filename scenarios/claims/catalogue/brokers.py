@@ -64,6 +64,12 @@ SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["clus
 SLAVES_CHANCE = 0.33
 PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
 """Pulls for one queue that wait over one connection, as those of two groups in one process do."""
+FILTERS: Mapping[str, Any] = {
+    "consuming": {"filtered": (True,)},
+    "broker": {"registers_filters": (False, True), "tailing_consumers": (1, 2)},
+    "settings": {"enable_consume_queue_ext": (False, True)},
+}
+"""Groups with different subscriptions that wait for the same queue."""
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),
@@ -151,7 +157,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT),
+        .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT)
+        .with_late_optional(0.3, filters=FILTERS),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.

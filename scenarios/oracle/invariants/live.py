@@ -286,15 +286,15 @@ def check_still_held(store: MessageStore, pulls: Iterable["HeldPull"], now_ns: i
 
 
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that timed out after the last fault."""
+    """Yield a client's request that timed out after the last fault."""
     record_tried("LIVE")
     if isinstance(error, TimeoutError):
-        summary = f"a request of a consumer is not answered in {timeout_ms} ms"
+        summary = f"a request of a client is not answered in {timeout_ms} ms"
         yield Violation("LIVE", summary, field="answer", expected="one", found=str(error))
 
 
 def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
-    """Yield a pull that a master has just begun to hold although it has dispatched a message for the pull.
+    """Yield a pull that a master holds although it has dispatched a message for the pull.
 
     Dispatch wakes the held pulls once per record, before the next record. The check is atomic, reads no records, and
     yields no violation if the disk cannot be read. While long polling is off, nothing wakes a pull.

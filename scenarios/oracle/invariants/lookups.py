@@ -81,8 +81,9 @@ def check_offset_by_time(
 ) -> Iterator[Violation]:
     """Yield an offset for a time although a neighbour in the same file has a nearer time, or that is in no file.
 
-    times: queue offset -> store time of the message at the answered offset, and of its neighbours. bounds: of the queue
-    before the request. A later message is no neighbour.
+    No file is older than its first message. So if the time is not after the first message of a queue, that is the
+    answer. times: queue offset -> store time of the message at the answered offset, of its neighbours, and of the first
+    message. bounds: of the queue before the request. A later message is no neighbour.
     """
     record_tried("READ")
     name = f"{queue[0]}/{queue[1]}"
@@ -92,11 +93,19 @@ def check_offset_by_time(
         return  # the queue was empty, or the message has expired since
     distance_ms = abs(times[offset] - wanted_ms)
     for other, stored_ms in times.items():
-        is_neighbour = other < bounds.high and other // entries_per_file == offset // entries_per_file
+        is_in_file = other // entries_per_file == offset // entries_per_file
+        is_neighbour = other < bounds.high and (is_in_file or (other == bounds.low == 0 and wanted_ms <= stored_ms))
         if is_neighbour and abs(stored_ms - wanted_ms) < distance_ms:
             summary = f"the offset of {name} by time is not the nearest"
             expected = f"{other}, stored {abs(stored_ms - wanted_ms)} ms from the time"
             yield _violation(summary, "offset", expected, f"{offset}, {distance_ms} ms from it")
+
+
+def check_missing_queue(queue: Queue, field: str, expected: int, found: int) -> Iterator[Violation]:
+    """Yield a wrong answer about a queue that its topic does not have."""
+    record_tried("READ")
+    if found != expected:
+        yield _violation(f"wrong answer about {queue[0]}/{queue[1]}, which is missing", field, expected, found)
 
 
 def check_earliest_time(queue: Queue, answered_ms: int, first_ms: int | None) -> Iterator[Violation]:

@@ -332,10 +332,13 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
         yield Violation("META", summary, field="topic", expected=topic, found="no such topic")
 
 
-def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
+def check_tables(
+    ledger: Ledger, topics: Mapping[str, int], groups: Container[str], queues: int | None = None
+) -> Iterator[Violation]:
     """META: yield each topic and group that a broker created for a client and that is missing after a load.
 
-    topics: topic -> number of queues.
+    topics: topic -> number of queues. queues: the number for which each producer asks; None if an operator may have
+    changed it.
     """
     for topic, queue_id in sorted(ledger.topics.items()):
         record_tried("META")
@@ -343,6 +346,9 @@ def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[st
             summary = f"{topic} was created, but a start does not find it"
             found = f"{topics[topic]} queues" if topic in topics else "no such topic"
             yield Violation("META", summary, field="topic", expected=f"queue {queue_id}", found=found)
+        elif queues is not None and topics[topic] != queues:
+            summary, found = f"{topic} has another number of queues than its producers asked for", str(topics[topic])
+            yield Violation("META", summary, field="queues", expected=str(queues), found=found)
     for group in sorted(ledger.groups):
         record_tried("META")
         if group not in groups:

@@ -61,8 +61,8 @@ class BrokerAccount:
         self.tables.settings.restart({key: (text,) for key, text in self.settings_at_start.items()})
 
     def is_readable_now(self, put: PutEntry) -> bool:
-        """Return whether a just answered put matches the subscription and is due."""
-        return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
+        """Return whether consumers can read a just answered put, which is not delayed."""
+        return put.wait or not self.sync_flush
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
         guarantees.note_stop(self.ledger)

@@ -96,7 +96,7 @@ def note_answer(
                 put.is_durable = True
                 ledger.promise(put)
             elif is_stored and put.waiting_place is None and account.is_readable_now(put):
-                account.pull_times.record_answered_put(put.place, put.queue_offset, now_ns)
+                account.pull_times.record_answered_put(put.place, put.queue_offset, put.properties, now_ns)
     for put in puts:
         put.status, put.answered_ns = put_status_of_response(response.code), now_ns
 
@@ -135,11 +135,15 @@ class TimedPull(NamedTuple):
     sent_ns: int
     """After the connection was made."""
 
-    def check_times(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> Iterator[Violation]:
+    def check_times(
+        self, account: BrokerAccount, response: RemotingCommand, now_ns: int, wanted: Subscription
+    ) -> Iterator[Violation]:
         """Yield a master's answer since its last start that came too late or too early."""
         times, body_bytes = account.pull_times, len(response.body)
-        asking = self.queue, self.position, self.host
-        yield from times.check_pull_time(*asking, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes)
+        asking, wants = (self.queue, self.position, self.host), wanted.wants
+        yield from times.check_pull_time(
+            *asking, wants=wants, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes
+        )
         if response.code == ResponseCode.PULL_NOT_FOUND:
             asked, early = (self.queue, self.host, self.suspend_ms), not _is_due_answer(response)
             yield from times.check_hold_time(
@@ -159,7 +163,7 @@ class TimedPull(NamedTuple):
 
         For offsets see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
         """
-        yield from self.check_times(account, response, now_ns)
+        yield from self.check_times(account, response, now_ns, wanted)
         if response.code not in PULLED:
             return
         queue, position = self.queue, self.position

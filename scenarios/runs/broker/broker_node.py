@@ -18,7 +18,7 @@ from ....store.broker.broker import Broker
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
 from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
-from ....store.broker.router import Channel
+from ....store.broker.router import Channel, Pool
 from ....store.broker.server import AccessCheck, RemotingServer
 from ....store.broker.session import Session
 from ....store.errors import DivergedError
@@ -49,6 +49,8 @@ from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies, note_commits
 from .watched_requests import WatchedRequests
 from .watched_routes import FindTables, OwnBroker
+
+_LIMITED_POOLS = (Pool.SEND_MESSAGE, Pool.PULL_MESSAGE)
 
 
 class BrokerNode(Node):
@@ -83,7 +85,9 @@ class BrokerNode(Node):
         pools = {
             pool: PoolLimits(
                 plan.broker.tasks_each,
-                limits.queue_capacity,
+                min(limits.queue_capacity, plan.broker.queued_requests_max)
+                if pool in _LIMITED_POOLS
+                else limits.queue_capacity,
                 limits.wait_ms_max,
                 of_one_host_tasks=limits.of_one_host_tasks and plan.broker.tasks_of_host_max,
             )
@@ -91,7 +95,9 @@ class BrokerNode(Node):
         }
         limits = ServerLimits(pools, idle_ms_max=plan.broker.idle_ms_max)
         pending_bytes_max = plan.broker.pending_requests_max * limits.request_bytes_least
-        self._limits = replace(limits, requests_bytes_max=pending_bytes_max)
+        self._limits = replace(
+            limits, requests_bytes_max=pending_bytes_max, output_pause_bytes=plan.broker.output_pause_bytes
+        )
         self._serves_since_ns: int | None = None
         """Virtual time at which the broker began to answer requests; None while it starts, stops or is off."""
         self.died_ns = 0
@@ -308,6 +314,7 @@ class BrokerNode(Node):
             self.account.pull_times.note_stopping()
             self.account.questions.note_stopping(self._kernel.now_ns)
         self._broker.held_pulls.release()
+        self._await_answers_to_held_pulls()
         with self._timed_step("a stop"):
             if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
                 summary = "a stop leaves requests without an answer"
@@ -320,6 +327,15 @@ class BrokerNode(Node):
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
+
+    def _await_answers_to_held_pulls(self) -> None:
+        """LIVE: a broker that stops answers all held pulls first. Another task may still answer some of them."""
+        assert self._requests is not None, "the broker accepts requests"
+        until_ns = self._kernel.now_ns + live.request_ms_max(self._plan) * 1_000_000
+        while waiting := self._requests.count_held():
+            if self._kernel.now_ns > until_ns:
+                self._judge.report_and_stop("LIVE", "a stop leaves held pulls", "held pulls", "0", str(waiting))
+            self.life.machine.tasks.sleep(1)
 
     def _timed_step(self, name: str) -> AbstractContextManager[None]:
         """Limit the time of a start or a stop, unless it may wait for a connection to another broker."""
@@ -498,7 +514,8 @@ class BrokerNode(Node):
             self.store = store
             return
         topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
-        self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
+        queues = None if self._plan.broker.operators else self._plan.queues_per_topic
+        self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table, queues))
         if self._plan.broker.operators:
             by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
             self._judge.report(self.account.tables.topics.check_loaded(by_name))

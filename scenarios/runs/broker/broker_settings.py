@@ -40,7 +40,7 @@ def broker_config_of(
         namesrv_addr=";".join(other.address for other in others),
         register_name_server_period_ms=REGISTER_MS,
         slave_read_enable=plan.broker.slaves_are_read,
-        default_topic_queue_nums=plan.queues_per_topic,
+        default_topic_queue_nums=plan.queues_per_topic + 1,  # producers ask for one less
         enable_property_filter=plan.consuming.filtered,
         **settings,
     )

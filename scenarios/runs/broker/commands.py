@@ -25,6 +25,12 @@ HEARTBEAT_MS = 3_000
 """RocketMQ's clients use 30 s. RocketMQ's brokers drop a client after 120 s without a heartbeat."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _EXPRESSION_FIELDS = ("subscription", "expressionType")
+_WORD_FIELDS = (
+    *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
+    *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
+)
+_WORDS = dict(zip("abcdefghijklm", _WORD_FIELDS, strict=True))
+"""Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2."""
 _CPP_HEAD = Struct(">ii")
 _CPP_HEADER_AT = 4
 _CPP_VERSION = 63
@@ -38,8 +44,8 @@ def make_request(code: RequestCode, body: bytes = b"", /, **fields: object) -> R
     return RemotingCommand(code, 0, ext_fields=texts, body=body)
 
 
-def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
-    """queues: the number of queues if the broker creates the topic."""
+def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int, queue_id: int | None = None) -> RemotingCommand:
+    """queues: the number of queues if the broker creates the topic. queue_id: -1 lets the broker choose."""
     content, names = draft.content, [put.name for put in puts]
     wait = f"WAIT\1{'true' if draft.wait else 'false'}"
     if draft.in_batch:
@@ -47,14 +53,22 @@ def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> Remotin
     else:
         body, properties = puts[0].body, f"{wait}\2{sent_properties(draft, names[0])}"
     code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
-    fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues, "e": puts[0].queue_id}
+    fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues}
+    fields["e"] = puts[0].queue_id if queue_id is None else queue_id
     fields |= {"f": content.sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": f"{properties}\2"}
     return make_request(code, body, **fields, j=content.reconsume_times, k=False, m=draft.in_batch)
 
 
+def with_words(send: RemotingCommand) -> RemotingCommand:
+    """Return a send of one message as clients without sendSmartMsg send it: with words as names of the fields."""
+    fields = {_WORDS[letter]: text for letter, text in send.ext_fields.items()}
+    return replace(send, code=RequestCode.SEND_MESSAGE, ext_fields=fields)
+
+
 def waits_for_durability(send: RemotingCommand) -> bool:
     """Return whether a broker with SYNC_FLUSH answers a send only after its messages are durable."""
-    return not send.ext_fields.get("i", "").startswith("WAIT\1false")
+    properties = send.ext_fields.get("i" if "i" in send.ext_fields else "properties", "")
+    return not properties.startswith("WAIT\1false")
 
 
 def sent_properties(draft: Draft, name: str) -> str:
@@ -131,9 +145,10 @@ def pull_command(
     *,
     most: int,
     suspend_ms: int,
-    commit: bool = False,
+    commit: int | None = None,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
+    """commit: the offset that the pull commits, if any."""
     return make_request(
         RequestCode.PULL_MESSAGE,
         consumerGroup=group,
@@ -141,8 +156,8 @@ def pull_command(
         queueId=queue_id,
         queueOffset=offset,
         maxMsgNums=most,
-        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0),
-        commitOffset=offset if commit else 0,
+        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (0 if commit is None else _COMMIT_OFFSET),
+        commitOffset=commit or 0,
         suspendTimeoutMillis=suspend_ms,
         subscription=wanted.text,
         subVersion=0,

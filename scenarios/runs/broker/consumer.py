@@ -44,6 +44,7 @@ RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 _ALL_IN_MEMORY_BYTES = 1 << 30
+_LAG_CHANCE = 0.2
 _RETRIES_MAX = 16
 """The maximum of a group that the broker created."""
 
@@ -74,6 +75,9 @@ class BrokerConsumer(BrokerUser):
         self._sent_back = run.streams(f"{self.name}/sent back")
         self._given = self.received_messages(self._wanted)
         self._redirects = Redirects(run.plan, run.store_at)
+        self._lags = run.streams(f"{self.name}/lags")
+        self._handled_from: dict[BrokerQueue, int] = {}
+        """The offset of the messages that the consumer processed last since it began at a committed offset."""
         self._pulling_in = 0
         """The number of the machine on which all pull tasks were started."""
         self.machine.switch_on()
@@ -103,6 +107,7 @@ class BrokerConsumer(BrokerUser):
         self.world.tasks.spawn(f"pull {queue}", partial(self._consume_queue, queue))
 
     def restart_at_committed(self) -> None:
+        self._handled_from.clear()
         for queue in self.positions:
             self.positions[queue] = None
 
@@ -153,13 +158,14 @@ class BrokerConsumer(BrokerUser):
         asked = self.routes.broker_to_pull_from(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
         is_slave = asked is not None and asked.is_slave
         commits = broker.commits_with_pulls and not is_slave
-        command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
+        committed = self._draw_committed(queue, position) if commits else None
+        command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=committed)
         if broker.registers_filters and not is_slave:
             command = without_expression(command)
         began_ns = self.now_ns
         asked_in, is_made, before = ledger.life, queue.topic in ledger.topics, account.pulls.known_bounds(queue.queue)
         log_state = self._redirects.log_state(asked)
-        with self._record_commit(queue, position) if commits else nullcontext() as commit:
+        with nullcontext() if committed is None else self._record_commit(queue, committed) as commit:
             response, sent_ns = self.send(asked, command, suspend_ms + ANSWER_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
@@ -197,6 +203,11 @@ class BrokerConsumer(BrokerUser):
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
+    def _draw_committed(self, queue: BrokerQueue, position: int) -> int:
+        """Return the offset that a pull commits: during faults at times that of messages processed before."""
+        lags = not self.insists and self._lags.chance(_LAG_CHANCE, "the commit lags")
+        return min(self._handled_from.get(queue, position), position) if lags else position
+
     def _judge_redirect(
         self, queue: BrokerQueue, asked: BrokerAddress, answer: PullAnswer, state: LogState | None
     ) -> None:
@@ -228,6 +239,7 @@ class BrokerConsumer(BrokerUser):
         if self.plan.broker.send_back_chance and not self.insists:
             self._send_back(queue, readings, asked_in)
         account.group.record_handled(given)
+        self._handled_from[queue] = position
         self._set_position(queue, position, following)
         if not self.plan.broker.commits_with_pulls:
             with self._record_commit(queue, following) as commit:

@@ -5,15 +5,16 @@ commits like others (META, REDEL), and reaches the end of the queue once faults 
 Source: RocketMQ PullMessageProcessor and LmqTopicConfigManager, the queues of its MQTT broker.
 """
 
-from ....store.broker.requests import ResponseCode
+from ....store.broker.requests import RequestCode, ResponseCode
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import delivery
+from ...oracle.invariants.lookups import QueueBounds
 from ...oracle.light_places import LIGHT_PREFIX
 from ...workload.options import LIGHT_NAMES
 from .answers import PULLED, bounds_of_pull
 from .broker_user import BrokerUser, Reply, UserContext
-from .commands import query_offset_command, update_offset_command
+from .commands import make_request, query_offset_command, update_offset_command
 from .consumer import RETRY_MS
 
 LIGHT_READERS_NET = 140
@@ -51,6 +52,17 @@ class LightReader(BrokerUser):
             else:
                 self._done = position
 
+    def _look_at_bounds(self) -> None:
+        """Ask for the bounds of the queue, which has no topic."""
+        pulls = self._account.pulls
+        before, bounds = pulls.known_bounds(self._queue), []
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
+            reply = self.ask(self._broker, make_request(code, topic=self._queue[0], queueId=self._queue[1]))
+            if reply is None or not reply.is_success or not reply.is_of_this_life:
+                return
+            bounds.append(reply.field("offset"))
+        self.run.report(pulls.check_bounds(self._queue, QueueBounds(*bounds), before))
+
     def _find_position(self) -> int | None:
         commits = self._account.ledger.commits
         asked_in, group = commits.life, (self.name, *self._queue)
@@ -85,6 +97,7 @@ class LightReader(BrokerUser):
             self.machine.die_by_chance("with messages of a light queue")
             self._commit(bounds.next_begin_offset)
         else:
+            self._look_at_bounds()
             self.world.tasks.sleep(_IDLE_MS)  # the broker may hold no more pulls
         return bounds.next_begin_offset
 

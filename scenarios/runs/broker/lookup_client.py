@@ -35,6 +35,8 @@ _MAX_NUMBERS = (1, 2, 32, 64)
 _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
 _AGO_MS_MAX = 10_000
+_STORE_TIME_CHANCE = 0.4
+_MISSING_CHANCE = 0.1
 GROUP = "lookups"
 _SLAVE_CHANCE = 0.7
 
@@ -156,6 +158,9 @@ class LookupClient(BrokerUser):
         self._draw_slave(queue.broker)
         if self._slave is not None and self._begin_of_log(queue.broker):
             return  # the slave began with its master's last file
+        if self.stream.chance(_MISSING_CHANCE, "missing queue"):
+            self._look_at_missing_queue(queue)
+            return
         bounds = self._find_bounds(queue)
         if bounds is None or not bounds.low < bounds.high:
             return
@@ -185,16 +190,39 @@ class LookupClient(BrokerUser):
         return reply.field(field) if reply is not None and reply.is_success and reply.is_of_this_life else None
 
     def _search_by_time(self, queue: BrokerQueue, bounds: QueueBounds) -> None:
-        wanted_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
+        wanted_ms = self._draw_time_ms(queue, bounds)
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         offset = self._ask_about_queue(code, queue, "offset", timestamp=wanted_ms)
         if offset is None or not self.run.accounts[queue.broker].has_steady_clock:
             return
         times: dict[int, int] = {}
-        for near in range(max(offset - 1, bounds.low), offset + 2):
+        for near in {bounds.low, *range(max(offset - 1, bounds.low), offset + 2)}:
             times |= self._store_time_at(queue, near)
         per_file = self.plan.consume_queue_bytes // ENTRY_BYTES
         self.run.report(lookups.check_offset_by_time(queue.queue, wanted_ms, offset, times, bounds, per_file))
+
+    def _draw_time_ms(self, queue: BrokerQueue, bounds: QueueBounds) -> int:
+        """Return a time of the last seconds, or the store time of a message, or 1 ms before it."""
+        if self.stream.chance(_STORE_TIME_CHANCE, "a store time"):
+            at = self.stream.choice((bounds.low, self.stream.randint(bounds.low, bounds.high - 1, "message")), "at")
+            stored_ms = self._store_time_at(queue, at).get(at)
+            if stored_ms is not None:
+                return stored_ms - self.stream.randbelow(2, "ms before")
+        return self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
+
+    def _look_at_missing_queue(self, queue: BrokerQueue) -> None:
+        """Ask about the queue after the topic's last one. The answers are those for an empty queue."""
+        missing = queue._replace(queue_id=self.plan.queues_per_topic)
+        now_ms = self.world.clock.now_ms()
+        for code, field, expected in (
+            (RequestCode.GET_MIN_OFFSET, "offset", 0),
+            (RequestCode.GET_MAX_OFFSET, "offset", 0),
+            (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, "offset", 0),
+            (RequestCode.GET_EARLIEST_MSG_STORETIME, "timestamp", -1),
+        ):
+            found = self._ask_about_queue(code, missing, field, timestamp=now_ms)
+            if found is not None:
+                self.run.report(lookups.check_missing_queue(missing.queue, field, expected, found))
 
     def _find_earliest_time(self, queue: BrokerQueue) -> None:
         answered_ms = self._ask_about_queue(RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")

@@ -54,7 +54,7 @@ _SYSTEM_TOPIC_REMARK = "expected no system topic"
 _SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
 _SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 """Topics and groups that every RocketMQ broker has: see TopicConfigManager and SubscriptionGroupManager."""
-_REFUSED_REQUESTS = 5
+_REFUSED_REQUESTS = 12
 """How many invalid requests the operator sends in a row, because a run has time for few actions."""
 _CLEANING = (
     RequestCode.CLEAN_UNUSED_TOPIC,
@@ -93,7 +93,7 @@ class OperatorClient(BrokerUser):
             self._read_tables,
             self._read_route,
             self._clean,
-            self._send_refused,
+            *(self._send_refused,) * 3,
             self._read_at_once,
             *(lambda broker: self._group.use_offsets(self._draw_queue(broker)),) * 2,  # other groups seldom end
             lambda broker: self._group.use_retry_topic(self._draw_queue(broker)),
@@ -357,13 +357,11 @@ class OperatorClient(BrokerUser):
         topic, ledger = self.run.topics[0], self.run.accounts[broker].ledger
         if topic not in ledger.topics:
             return  # a refused send would create the topic with another number of queues
-        for _ in range(_REFUSED_REQUESTS):
-            changes_settings = self.plan.broker.settings_operators > 0
-            filters = self.plan.consuming.filtered
-            rows = refused_requests(
-                topic, self.plan.broker_settings, changes_settings=changes_settings, filters=filters
-            )
-            asked = self.stream.choice(rows, "refused request")
+        changes_settings, filters = self.plan.broker.settings_operators > 0, self.plan.consuming.filtered
+        known = topic, self.plan.queues_per_topic, self.plan.broker_settings
+        rows = refused_requests(*known, changes_settings=changes_settings, filters=filters)
+        first = self.stream.randbelow(len(rows), "first refused request")
+        for asked in (rows[first:] + rows[:first])[:_REFUSED_REQUESTS]:
             reply = self.ask(broker, asked.command)
             if reply is not None:
                 disk_may_fail = bool(self.plan.capacity_bytes) or self.plan.faults != FaultPlan()

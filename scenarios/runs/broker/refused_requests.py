@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ....store.broker.requests import RequestCode as Code
 from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ....store.formats.batch import BatchUnit, encode_batch
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
@@ -48,9 +49,9 @@ class RefusedRequest(NamedTuple):
 
 
 def refused_requests(
-    topic: str, settings: BrokerSettingsPlan, *, changes_settings: bool = False, filters: bool = False
+    topic: str, queues: int, settings: BrokerSettingsPlan, *, changes_settings: bool = False, filters: bool = False
 ) -> list[RefusedRequest]:
-    """Return requests that a broker started with these settings must refuse. topic: one that exists.
+    """Return requests that a broker started with these settings must refuse. topic: one with this number of queues.
 
     changes_settings: whether an operator may remove the permissions of the broker, and allow changes of system topics.
     filters: enablePropertyFilter.
@@ -62,8 +63,8 @@ def refused_requests(
     return [
         RefusedRequest(reason, command, (*(code if isinstance(code, tuple) else (code,)), *more))
         for rows, more in (
-            (_sends(topic), (*early, *closed)),
-            (_pulls(topic, filters=filters), (*no_group, *closed)),
+            (_sends(topic, queues), (*early, *closed)),
+            (_pulls(topic, queues, filters=filters), (*no_group, *closed)),
             (_others(), ()),
             (_changes(topic, keeps_system_topics=keeps_system_topics), ()),
         )
@@ -74,16 +75,20 @@ def refused_requests(
 _Row = tuple[str, RemotingCommand, ResponseCode | tuple[ResponseCode, ...]]
 
 
-def _sends(topic: str) -> Iterator[_Row]:
+def _sends(topic: str, queues: int) -> Iterator[_Row]:
     yield "a send to a topic of the broker", _send("SCHEDULE_TOPIC_XXXX"), ResponseCode.NO_PERMISSION
     yield "a send to a missing topic", _send(_MISSING, c=_MISSING), ResponseCode.TOPIC_NOT_EXIST
     yield "a send to an invalid topic", _send("no topic"), ResponseCode.SYSTEM_ERROR
     yield "a send to a topic with a long name", _send("t" * 128), ResponseCode.SYSTEM_ERROR
-    yield "a send to a missing queue", _send(topic, e="99"), ResponseCode.SYSTEM_ERROR
+    for missing in (queues, 99):
+        yield f"a send to queue {missing} of {queues}", _send(topic, e=str(missing)), ResponseCode.SYSTEM_ERROR
     yield "a send with a queue id that is no number", _send(topic, e="first"), ResponseCode.SYSTEM_ERROR
     yield "a send with a delivery time", _send(topic, i="TIMER_DELAY_MS\0015000\2"), ResponseCode.MESSAGE_ILLEGAL
     batch = _send("%RETRY%consumers", Code.SEND_BATCH_MESSAGE, m="true")
     yield "a batch to a retry topic", batch, ResponseCode.MESSAGE_ILLEGAL
+    units = encode_batch(BatchUnit(0, b"refused", each) for each in (b"", b"TIMER_DELIVER_MS\0011\2"))
+    timed = replace(_send(topic, Code.SEND_BATCH_MESSAGE, m="true"), body=units)
+    yield "a batch of which one message has a delivery time", timed, ResponseCode.MESSAGE_ILLEGAL
     yield (
         "a return of a missing message",
         send_back_command(topic, _BEYOND, SendBackRequest(CONSUMER_GROUP, 1, 0)),
@@ -91,11 +96,12 @@ def _sends(topic: str) -> Iterator[_Row]:
     )
 
 
-def _pulls(topic: str, *, filters: bool) -> Iterator[_Row]:
+def _pulls(topic: str, queues: int, *, filters: bool) -> Iterator[_Row]:
     """A topic may lack the permission to read, which a broker checks before queue and expression."""
     closed = ResponseCode.NO_PERMISSION
     yield "a pull of a missing topic", _pull(_MISSING, 0), ResponseCode.TOPIC_NOT_EXIST
-    yield "a pull of a missing queue", _pull(topic, 99), (ResponseCode.SYSTEM_ERROR, closed)
+    for missing in (queues, 99, -1):
+        yield f"a pull of queue {missing} of {queues}", _pull(topic, missing), (ResponseCode.SYSTEM_ERROR, closed)
     for kind, text in (("SQL92", "tier IN"), ("REGEX", ".*")):
         wanted = Subscription(kind, text, lambda _: False)
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
@@ -168,7 +174,7 @@ def _topic(topic: str, /, **changed: str) -> RemotingCommand:
     return replace(command, ext_fields={**command.ext_fields, **changed})
 
 
-_BY_DEFAULT = refused_requests("", BrokerSettingsPlan())
+_BY_DEFAULT = refused_requests("", 1, BrokerSettingsPlan())
 REFUSED_CODES = tuple(code for code in Code if any(each.command.code == code for each in _BY_DEFAULT))
 """The known codes of the requests."""
 

@@ -4,11 +4,14 @@ Each send is a put with its own name. The broker stores properties in the order 
 WAIT from a message that is not in a batch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....sim.choices import Stream
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import Host, decode_message_id
+from ....store.formats.remoting.command import RemotingCommand
+from ...oracle.invariants import live
 from ...oracle.put_entry import PutEntry
 from ...oracle.reader import in_java_map_order, properties_of
 from ...oracle.transactions import TransactionBehaviour
@@ -16,14 +19,16 @@ from ...workload.drawing import Draft, Drawing, DrawnMessage
 from ...workload.producer import Producer
 from ...workload.skew import EVEN
 from .answers import note_answer
-from .broker_user import BrokerUser
-from .commands import send_command, sent_properties
+from .broker_user import ANSWER_MS, BrokerUser
+from .commands import send_command, sent_properties, with_words
 from .message_options import put_name
 from .transaction_listener import TransactionListener
 
 _CLUSTER = {"CLUSTER": "DefaultCluster"}
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
+_ANY_QUEUE_CHANCE = 0.2
+_WORDS_CHANCE = 0.2
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
@@ -78,12 +83,14 @@ class RemotingSender:
             ledger.record_request(put)
         if draft.behaviour is not None:
             ledger.transactions.add_transaction(puts[0].name, draft.behaviour).must_be_decided = self.producer.insists
-        asked_in = ledger.life
+        asked_in, insisted = ledger.life, self.producer.insists
         try:
             user.machine.die_by_chance("in a send")
-            command = send_command(draft, puts, user.plan.queues_per_topic)
+            command = self._command(draft, puts, queue_id)
             response = user.routes.client(broker).invoke(command, user.plan.broker.send_timeout_ms)
-        except OSError:
+        except OSError as error:
+            if insisted and self._has_patience and user.run.store_at(broker) is not None:
+                user.run.report(live.violation_of_time_out(user.plan.broker.send_timeout_ms, error))
             return False
         finally:
             for put in puts:
@@ -102,6 +109,20 @@ class RemotingSender:
             _, log_offset = decode_message_id(response.ext_fields["msgId"])
             self.listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
         return True
+
+    @property
+    def _has_patience(self) -> bool:
+        """Whether the timeout is so long that a broker without faults must answer before. A slave may be late."""
+        return self.user.plan.broker.send_timeout_ms >= ANSWER_MS and not self.user.plan.cluster.slaves
+
+    def _command(self, draft: Draft, puts: Sequence[PutEntry], queue_id: int) -> RemotingCommand:
+        """Return the request for a send in one of the forms of RocketMQ's clients."""
+        user, queues = self.user, self.user.plan.queues_per_topic
+        forms = user.run.streams(f"{user.name}/forms").with_subject(puts[0].name)
+        if queues == 1 and forms.chance(_ANY_QUEUE_CHANCE, "any queue"):
+            queue_id = -1  # the broker must choose the only queue
+        command = send_command(draft, puts, queues, queue_id)
+        return with_words(command) if not draft.in_batch and forms.chance(_WORDS_CHANCE, "words") else command
 
     def _make_put(
         self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]

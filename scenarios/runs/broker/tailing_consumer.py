@@ -1,8 +1,8 @@
 """Tailing consumer: follows one queue from its end, in a group of its own.
 
 If light queues are enabled, its group is the group of a light queue, and each pull commits its offset. Otherwise the
-group has no offsets. The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be
-answered when the message arrives.
+group has no offsets. Its pulls wait at the same queue as other pulls, with a subscription of their own. Each must be
+answered when a message that matches arrives.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,11 @@ from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
 from ...claims.plan import Plan
 from ...oracle.light_places import LIGHT_PREFIX
-from .answers import PULLED, TimedPull
+from .answers import PULLED, TimedPull, bounds_of_pull
 from .broker_user import ANSWER_MS, BrokerUser, UserContext
-from .commands import max_offset_command, pull_command
+from .commands import consumer_heartbeat, max_offset_command, pull_command, pulled_records
 from .consumer import RETRY_MS, BrokerQueue
+from .message_options import draw_subscription
 from .routes import BrokerAddress
 
 TAILING_NET = 50
@@ -37,11 +38,21 @@ class TailingConsumer(BrokerUser):
         super().__init__(run, tailing_group(run.plan, number), TAILING_NET + number)
         self._queue = self.stream.choice(queues, "queue")
         self._account = run.accounts[self._queue.broker]
+        self._wanted = draw_subscription(self.stream, run.plan)
+        self._given = self.received_messages(self._wanted)[self._queue.broker]
         self.machine.switch_on()
 
     def begin(self) -> None:
+        if self.plan.broker.registers_filters:
+            self.world.tasks.spawn("heartbeat", self._register_older_filter)
         for _ in range(self.plan.broker.pulls_in_flight):
             self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
+
+    def _register_older_filter(self) -> None:
+        """Send a heartbeat with another subscription, as a client does that changes its subscription afterwards."""
+        older = draw_subscription(self.stream, self.plan)
+        asked = self.routes.broker_for_offsets(self._queue.broker, self._queue.topic)
+        self.send(asked, consumer_heartbeat(self.client_id, self.run.topics, older, self.name))
 
     def _pull_repeatedly(self) -> None:
         position: int | None = None
@@ -64,19 +75,24 @@ class TailingConsumer(BrokerUser):
         """Return the next offset, None without an answer or if the broker lacks the offset."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         before, began_ns = account.pulls.known_bounds(queue), self.now_ns
-        wanted, most = account.subscription, self.plan.broker.pull_messages_max
-        commit = self.plan.light_queues.chance > 0
+        wanted, most = self._wanted, self.plan.broker.pull_messages_max
+        commit = position if self.plan.light_queues.chance else None
         command = pull_command(
             *queue, position, wanted, most=most, suspend_ms=_SUSPEND_MS, commit=commit, group=self.name
         )
         response, sent_ns = self.send(asked, command, _SUSPEND_MS + ANSWER_MS)
         if response is None:
             return None
+        readings = list(pulled_records(response.body)) if response.code == ResponseCode.SUCCESS else []
         if asked_in == account.ledger.life:
             pull = TimedPull(queue, position, self.machine.host, _SUSPEND_MS, before, began_ns, sent_ns)
-            self.run.report(pull.check_answer(account, response, self.now_ns, wanted))
+            given = [record.queue_offset for record, _ in readings]
+            self.run.report(pull.check_answer(account, response, self.now_ns, wanted, given, most))
         if response.code in PULLED:
             account.ledger.groups.add(self.name)
+        if response.code == ResponseCode.SUCCESS:
+            answered = [(None, reading) for reading in readings]
+            self._given.judge_answer(queue, position, answered, bounds_of_pull(response), asked_in)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
         self.machine.die_by_chance("between two pulls")

@@ -120,9 +120,9 @@ class WatchedRequests:
         self, held: PullRequestHoldService, processor: Processor, request: RemotingCommand, channel: Channel
     ) -> Response:
         with self._kernel.without_scheduling_points():
-            late = list(self._check_held_pulls(self._kernel.now_ns))
-        if late:
-            self._report_in_task(late)
+            found = [*self._check_held_pulls(self._kernel.now_ns), *self._check_announced(held)]
+        if found:
+            self._report_in_task(found)
         key, is_held = (channel, request.opaque), False
         self._pulls[key] = self._kernel.now_ns, self._hold_ms(request)
         try:
@@ -215,6 +215,16 @@ class WatchedRequests:
         """LIVE: yield each pull of an open connection that the broker has neither answered nor still has to hold."""
         open_pulls = [times for (channel, _), times in self._pulls.items() if channel.is_open]
         return live.check_held_until(self._plan, open_pulls, now_ns)
+
+    def count_held(self) -> int:
+        """Return the number of held pulls of open connections that have no answer."""
+        return sum(channel.is_open for channel, _ in self._held)
+
+    def _check_announced(self, held: PullRequestHoldService) -> Iterator[Violation]:
+        """LIVE: yield each pull that the broker still holds after it has announced a message for the pull."""
+        for (channel, _), pull in self._held.items():
+            if channel.is_open and pull in held.held_pulls_of(channel):
+                yield from live.check_held_pull(self._store, pull)
 
     def _judge_answer(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")

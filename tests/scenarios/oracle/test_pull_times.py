@@ -16,12 +16,13 @@ def plan() -> Plan:
 
 
 def late_pulls(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
-    return len(list(times.check_pull_time(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
+    at = {"sent_ns": sent_ms * MS, "now_ns": now_ms * MS}
+    return len(list(times.check_pull_time(QUEUE, position, HOST, wants=lambda has: has != b"other", **at)))
 
 
 def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
-    times.record_answered_put(QUEUE, 3, 1_000 * MS)
+    times.record_answered_put(QUEUE, 3, b"", 1_000 * MS)
 
     assert late_pulls(times, 3, 0, 1_000 + limit_ms) == 0
     assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 1
@@ -31,9 +32,16 @@ def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: 
     assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 0, "the next life may lack the message"
 
 
+def test_a_pull_is_not_late_because_of_a_message_that_it_does_not_want(plan: Plan) -> None:
+    limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
+    times.record_answered_put(QUEUE, 3, b"other", 1_000 * MS)
+
+    assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 0
+
+
 def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan, {HOST: 5_000 * MS}.__getitem__)
-    times.record_answered_put(QUEUE, 0, 0)
+    times.record_answered_put(QUEUE, 0, b"", 0)
 
     assert late_pulls(times, 0, 0, 5_000 + limit_ms) == 0
     assert late_pulls(times, 0, 0, 5_001 + limit_ms) == 1
@@ -42,7 +50,7 @@ def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None
 def test_on_a_disk_that_may_fail_or_be_full_no_pull_is_late(plan: Plan) -> None:
     for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
         times = PullTimes(other)
-        times.record_answered_put(QUEUE, 0, 0)
+        times.record_answered_put(QUEUE, 0, b"", 0)
         assert late_pulls(times, 0, 0, 1_000_000) == 0
 
 

@@ -151,6 +151,13 @@ def test_a_topic_or_group_of_an_answered_client_must_survive_a_load() -> None:
     assert not list(side_files.check_topic(ledger, "T1"))
 
 
+def test_a_topic_has_as_many_queues_as_its_producers_asked_for() -> None:
+    ledger = Ledger(topics={"T0": 1})
+    assert not list(side_files.check_tables(ledger, {"T0": 2}, set(), 2))
+    (wide,) = side_files.check_tables(ledger, {"T0": 3}, set(), 2)
+    assert (wide.invariant, wide.field, wide.expected, wide.found) == ("META", "queues", "2", "3")
+
+
 def test_a_pending_put_does_not_count_as_lost_after_a_recovery() -> None:
     ledger = Ledger()
     for life, over_in, may_come in ((1, None, True), (1, 1, True), (1, 0, False), (1, -1, False)):

@@ -5,6 +5,7 @@ import pytest
 from tornlog.scenarios.oracle.invariants.lookups import (
     QueueBounds,
     check_earliest_time,
+    check_missing_queue,
     check_offset_by_time,
     check_queue_bounds,
     check_viewed_message,
@@ -51,6 +52,18 @@ def test_an_offset_by_time_is_the_nearest_in_its_file(offset: int, nearer: int) 
     times = {0: 1_000, 1: 2_000, 2: 3_000, 3: 1_900}  # offset 3 is in the next file
     found = check_offset_by_time(QUEUE, 1_900, offset, times, QueueBounds(0, 4), 3)
     assert len(list(found)) == nearer
+
+
+@pytest.mark.parametrize(("wanted_ms", "offset", "wrong"), [(1_000, 3, 1), (1_001, 3, 0), (500, 0, 0)])
+def test_a_time_before_the_first_message_finds_it_also_in_another_file(wanted_ms: int, offset: int, wrong: int) -> None:
+    found = check_offset_by_time(QUEUE, wanted_ms, offset, {0: 1_000, 3: 1_900}, QueueBounds(0, 4), 3)
+    assert len(list(found)) == wrong
+
+
+def test_the_answer_about_a_missing_queue_is_that_about_an_empty_one() -> None:
+    assert not list(check_missing_queue(QUEUE, "offset", 0, 0))
+    (found,) = check_missing_queue(QUEUE, "offset", 0, -1)
+    assert (found.invariant, found.expected, found.found) == ("READ", "0", "-1")
 
 
 def test_an_earliest_time_is_that_of_the_first_message() -> None:

@@ -68,3 +68,11 @@ def test_an_answer_passes_over_messages_that_do_not_match_only(evidence: Evidenc
     (passed,) = answers.check_answer(*found, wants=lambda _: True, offsets=[1])
     assert passed.expected == "queue offset 0 of T0/0"
     assert not list(answers.check_answer(*found, wants=lambda _: True, offsets=[0, 1]))
+
+
+def test_requested_bounds_are_not_below_those_of_earlier_answers() -> None:
+    pulls = PullAnswers(Ledger())
+    assert not list(pulls.check_bounds(("%LMQ%L0", 0), QueueBounds(0, 4), QueueBounds(0, 4)))
+    for found in (QueueBounds(0, 3), QueueBounds(-1, 4)):
+        (wrong,) = pulls.check_bounds(("%LMQ%L0", 0), found, QueueBounds(0, 4))
+        assert wrong.invariant == "READ"

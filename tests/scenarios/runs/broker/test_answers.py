@@ -122,7 +122,7 @@ def test_a_pull_whose_file_has_expired_may_be_answered_at_once_but_not_late(
     pull = TimedPull(("T0", 0), 6, "10.0.0.30", 100, QueueBounds(0, 0), began_ns=0, sent_ns=0)
     response = RemotingCommand(ResponseCode.PULL_NOT_FOUND, 0, remark=status.value)
 
-    found = {ms: bool(list(pull.check_times(account, response, ms * 1_000_000))) for ms in is_wrong_after}
+    found = {ms: bool(list(pull.check_times(account, response, ms * 1_000_000, EVERYTHING))) for ms in is_wrong_after}
     assert found == is_wrong_after
     is_held = status is GetMessageStatus.OFFSET_OVERFLOW_ONE
     assert pull.last_look_ns(account, response, 100_000_000) == 100_000_000 * is_held

@@ -45,7 +45,7 @@ class UserRequests(NamedTuple):
 
 
 USERS: dict[str, UserRequests] = {
-    "producers": UserRequests((Code.SEND_MESSAGE_V2,), lambda ranges: True),
+    "producers": UserRequests((Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2), lambda ranges: True),
     "producers of batches": UserRequests((Code.SEND_BATCH_MESSAGE,), has("messages.batch_chance")),
     "producers of transactions": UserRequests((Code.END_TRANSACTION, Code.HEART_BEAT), has("transactions.chance")),
     "consumers": UserRequests((Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET), has("consumers")),
@@ -57,13 +57,20 @@ USERS: dict[str, UserRequests] = {
     ),
     "consumers that may die": UserRequests((Code.HEART_BEAT,), has("consumers", "broker.client_death_chance")),
     "consumers that register filters": UserRequests((Code.HEART_BEAT,), has("consumers", "broker.registers_filters")),
+    "tailing consumers that register filters": UserRequests(
+        (Code.HEART_BEAT,), has("broker.tailing_consumers", "broker.registers_filters")
+    ),
     "consumers that retry": UserRequests((Code.CONSUMER_SEND_MSG_BACK,), has("consumers", "broker.send_back_chance")),
     "consumers that fail": UserRequests(
         (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), has("retry.failing_consumers")
     ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), has("broker.tailing_consumers")),
     "light readers": UserRequests(
-        (Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET), has("broker.light_readers")
+        (
+            *(Code.PULL_MESSAGE, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET),
+            *(Code.GET_MIN_OFFSET, Code.GET_MAX_OFFSET),
+        ),
+        has("broker.light_readers"),
     ),
     "group members": UserRequests(
         (

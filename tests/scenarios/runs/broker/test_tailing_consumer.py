@@ -37,7 +37,7 @@ class Asked:
         self._pulled = pulled
         times = PullTimes(plan)
         self.account = BrokerAccount(Ledger(), False, EVERYTHING, times)
-        times.record_answered_put(QUEUE.queue, END, 0)
+        times.record_answered_put(QUEUE.queue, END, b"TAGS\1TagA\2tier\0011", 0)
         self.reported: list[str] = []
         self.pulls: list[str] = []
         """The start offsets of all pulls."""
@@ -94,7 +94,8 @@ class Asked:
 
 @pytest.fixture
 def plan() -> Plan:
-    return QUIET_PLAN.replace(broker={"serves": True})
+    """A plan in which a consumer need not want the messages that an answer passes over."""
+    return QUIET_PLAN.replace(broker={"serves": True}, consuming={"filtered": True})
 
 
 def test_a_tailing_consumer_starts_at_the_end_and_continues_after_its_messages(plan: Plan) -> None:
