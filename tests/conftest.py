@@ -34,6 +34,7 @@ SHARED = {
     "tests/reports/cli/test_init.py": _WHEEL,
     "tests/reports/html/": _REPORTS,
     "tests/reports/pipeline/": _SPARK,
+    "tests/scenarios/campaigns/test_mutation_run.py": _SITES,
     "tests/scenarios/testing/": _WHEEL,
 }
 """Tests by path, and what they share. It takes seconds to make, once for each process that needs it."""

@@ -48,6 +48,8 @@ _SWITCHES = frozenset(
 )
 """Calls at which another task may run, in addition to those of cells and locks."""
 
+_EFFECTS = SYNCS | OWN_SYNCS | WRITES | NOTICES
+
 SHARED = frozenset({"get", "set", "add", "compare_and_set"})
 """Calls to cells."""
 
@@ -94,9 +96,12 @@ class Vocabulary:
         if isinstance(node, ast.With):
             return any(self.is_lock(item.context_expr) for item in node.items)
         if isinstance(node, ast.Attribute):
-            return node.attr in self.switching & self.positions
+            return node.attr in self.switching and node.attr in self.positions
         name = called_name(node)
-        return name in _SWITCHES | self.switching or name.startswith("on_") or self.is_cell_call(node, *SHARED)
+        if not name:
+            return False
+        is_known = name in _SWITCHES or name in self.switching
+        return is_known or name.startswith("on_") or self.is_cell_call(node, *SHARED)
 
     def is_lock(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Attribute) and node.attr in self.locks
@@ -104,7 +109,7 @@ class Vocabulary:
     def is_effect(self, node: ast.AST) -> bool:
         """Return whether a node is a call that other tasks can notice: of the world, or of a cell."""
         name = called_name(node)
-        return name in SYNCS | OWN_SYNCS | WRITES | NOTICES or self.is_cell_call(node, "set", "add")
+        return name in _EFFECTS or self.is_cell_call(node, "set", "add")
 
 
 def called_name(node: ast.AST) -> str:
@@ -130,7 +135,7 @@ def vocabulary_of(trees: Iterable[ast.Module]) -> Vocabulary:
         if _is_number(function) and any(found.is_cell_call(node, "get") for node in ast.walk(function))
     )
     own = {function.name for function in functions} - {name for kind in _CONTAINERS for name in dir(kind)}
-    meant = SYNCS | OWN_SYNCS | WRITES | NOTICES | SHARED | _ADVICE | positions
+    meant = _EFFECTS | SHARED | _ADVICE | positions
     read = (node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
     found = replace(found, positions=positions, functions=frozenset(own - meant), state=frozenset(read))
     return _with_switching(found, functions)
@@ -145,8 +150,9 @@ def _is_number(function: ast.FunctionDef) -> bool:
 def _with_switching(words: Vocabulary, functions: Iterable[ast.FunctionDef]) -> Vocabulary:
     """Return the vocabulary with all functions that lead to a switch."""
     while True:
-        found = frozenset(function.name for function in functions if words.may_switch(function))
-        if found <= words.switching:
+        others = [function for function in functions if function.name not in words.switching]
+        found = frozenset(function.name for function in others if words.may_switch(function))
+        if not found:
             return words
         words = replace(words, switching=words.switching | found)
 
