@@ -33,7 +33,7 @@ _IN_FLIGHT = SCENARIOS["requests-in-flight"].ranges
 _PULLING = SCENARIOS["consumer-order"].ranges
 _OPERATED = SCENARIOS["operator-changes"].ranges
 _LOOKING = SCENARIOS["broker-lookups"].ranges
-_LIGHT = _IN_FLIGHT.replace(light_queues={"chance": (0.3,)}, broker={"light_readers": (1,)})
+_LIGHT = SCENARIOS["consumer-retry"].ranges.replace(light_queues={"chance": (0.3,)}, broker={"light_readers": (1,)})
 
 
 # -- pulls -------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def wake_by_first_filter(self: PullRequestHoldService, arrival: MessageArrival) 
 
 @bug("registered-filter-replaces-expression", SubscriptionData, "message_filter", found_by=("READ",))
 @needs(
-    _IN_FLIGHT,
+    _PULLING,
     consuming={"filtered": (True,)},
     broker={"registers_filters": (True,), "tailing_consumers": (1, 2)},
     settings={"enable_consume_queue_ext": (True,)},

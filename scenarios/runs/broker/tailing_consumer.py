@@ -43,15 +43,12 @@ class TailingConsumer(BrokerUser):
         self.machine.switch_on()
 
     def begin(self) -> None:
-        if self.plan.broker.registers_filters:
-            self.world.tasks.spawn("heartbeat", self._register_older_filter)
         for _ in range(self.plan.broker.pulls_in_flight):
             self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
 
-    def _register_older_filter(self) -> None:
+    def _register_older_filter(self, asked: BrokerAddress) -> None:
         """Send a heartbeat with another subscription, as a client does that changes its subscription afterwards."""
         older = draw_subscription(self.stream, self.plan)
-        asked = self.routes.broker_for_offsets(self._queue.broker, self._queue.topic)
         self.send(asked, consumer_heartbeat(self.client_id, self.run.topics, older, self.name))
 
     def _pull_repeatedly(self) -> None:
@@ -66,6 +63,8 @@ class TailingConsumer(BrokerUser):
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
+        if self.plan.broker.registers_filters:
+            self._register_older_filter(asked)
         response, _ = self.send(asked, max_offset_command(*self._queue.queue))
         if response is None or response.code != ResponseCode.SUCCESS:
             return None

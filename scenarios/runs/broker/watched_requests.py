@@ -34,6 +34,8 @@ from .group_member import GROUP
 from .watched_routes import FindTables, OwnBroker, WatchedRoutes, registered_ms_max
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+_LOOK_NS = 100_000_000
+"""A missed message is noticed by the broker itself after up to 5 s."""
 _DOCUMENTED_ERRORS = (RequestRefusedError, StoreError, OSError)
 
 
@@ -57,6 +59,8 @@ class WatchedRequests:
     """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
     _held: dict[tuple[Channel, int], HeldPull] = field(default_factory=dict, init=False)
     """Connection and number of each pull that was held and is unanswered."""
+    _look_ns: int = field(default=0, init=False)
+    """The next time for a look at all held pulls."""
     _of_host: Counter[str] = field(default_factory=Counter, init=False)
     """Host -> number of requests that pools with a limit per host process for it."""
 
@@ -120,7 +124,10 @@ class WatchedRequests:
         self, held: PullRequestHoldService, processor: Processor, request: RemotingCommand, channel: Channel
     ) -> Response:
         with self._kernel.without_scheduling_points():
-            found = [*self._check_held_pulls(self._kernel.now_ns), *self._check_announced(held)]
+            found = list(self._check_held_pulls(self._kernel.now_ns))
+            if self._kernel.now_ns >= self._look_ns:
+                self._look_ns = self._kernel.now_ns + _LOOK_NS
+                found += self._check_announced(held)
         if found:
             self._report_in_task(found)
         key, is_held = (channel, request.opaque), False
