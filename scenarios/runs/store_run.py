@@ -148,6 +148,7 @@ class Run(Execution):
                 disk.heal()
                 self._disturbances.stop()
             if life is HEAL:
+                self._disturbances.step_clock_last()
                 self._await_users_settled(store, disk, traffic)
             if transactions is not None:
                 transactions.shutdown()
