@@ -191,6 +191,8 @@ class StartPlan:
     """A second store starts on the directory during traffic."""
     skipped_numbers_max: int = knob_field(0, plain=0, weight=1, in_sessions=False)
     """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
+    switched: str = knob_field("", plain="", weight=1, in_sessions=False)
+    """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

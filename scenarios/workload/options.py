@@ -178,8 +178,10 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.randint(1, _LIGHT_QUEUES_MAX, "light queues")
-    # Clients of a broker expect only messages of their topic in its queues.
-    names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not plan.broker.serves]
+    # Clients of a broker expect only messages of their topic in its queues. A store that switches light queues off
+    # knows existing ones by their prefix.
+    only_prefixed = plan.broker.serves or plan.starts.switched
+    names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not only_prefixed]
     return tuple(stream.choice(names, "light queue") for _ in range(count))
 
 

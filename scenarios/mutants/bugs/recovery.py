@@ -1,5 +1,7 @@
 """Bugs of recovery: truncation of the log, queue entries, and queue offsets."""
 
+from typing import Any
+
 from ....store.directories import directory_of
 from ....store.errors import is_disk_full
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
@@ -266,3 +268,13 @@ def overwrite_changed_entries(self: QueueReplay, queue_offset: int, raw: bytes |
         if not is_disk_full(error):
             raise
         self.lacks_room = error
+
+
+# RocketMQ's RIP-28: dispatch to light queues depends on enableMultiDispatch (apache/rocketmq#3694).
+@bug("light-queues-recover-while-enabled", Recovery, "__init__", found_by=("CQ-COMPLETE", "SCAN"))
+@needs(SCENARIOS["settings-switched"].ranges, starts={"switched": ("enable_multi_dispatch",)})
+def begin_by_setting(self: Recovery, *given: Any, **named: Any) -> None:
+    """Recovery replays light queues only if the setting is on, and truncates existing ones if it is off."""
+    begin_by_setting.original(self, *given, **named)
+    bit(self._light and not self._config.enable_multi_dispatch)
+    self._light = self._config.enable_multi_dispatch
