@@ -62,6 +62,8 @@ class MessagePlan:
     longest_chance: float = knob_field(0.0, plain=0.0)
     """The chance that a plain put, neither delayed nor transactional, has properties near the maximum length."""
     no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
+    forwarded_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
+    """The chance that a user forwards a message that he received, with the properties of its delay or transaction."""
 
 
 @dataclass(frozen=True, slots=True)

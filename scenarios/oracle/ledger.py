@@ -38,7 +38,10 @@ LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
 """The property with the first queue offset of a half message that the store put back."""
 
-_ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
+CHECK_PROPERTIES = ("TRANSACTION_CHECK_TIMES", PUT_BACK)
+_TARGET = ("REAL_TOPIC", "REAL_QID")
+_ADDED_LATER = (LIGHT_OFFSETS, *CHECK_PROPERTIES)
+_ADDED = (*_TARGET, *_ADDED_LATER)
 _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
 
 
@@ -294,11 +297,12 @@ class Ledger:
         put = self._first_key(found)
         if put is None:
             return None
-        goes_to = (put.topic, str(put.queue_id)) if put.waiting_place is not None else (None, None)
-        if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
-            return None
         asked = _stored_properties(put, found)
-        kept = {name: value for name, value in found.items() if name not in _ADDED}
+        if put.waiting_place is not None:
+            asked |= {"REAL_TOPIC": put.topic, "REAL_QID": str(put.queue_id)}
+        asked, kept = (
+            {name: value for name, value in each.items() if name not in _ADDED_LATER} for each in (asked, found)
+        )
         return put if kept == asked else None
 
     def begin_delivery(
@@ -338,6 +342,13 @@ class Ledger:
 
     def promise(self, entry: PutEntry) -> None:
         self.promised[entry.name] = entry
+
+
+def replaced_properties(put: PutEntry) -> tuple[str, ...]:
+    """Return the names of properties that the store removes or sets itself while a put waits in another queue."""
+    if put.waiting_place is None:
+        return ()
+    return (*_TARGET, *CHECK_PROPERTIES) if put.delay_ms is None else _TARGET
 
 
 def _may_be_changed_by_store(record: LogRecord) -> bool:

@@ -187,6 +187,11 @@ class Drawing:
         ahead_ms = self.plan.transactions.clock_ahead_ms
         return self.streams(f"{stream.name}/clock").with_subject(name).choice((0, ahead_ms), "ahead") if ahead_ms else 0
 
+    def _draw_earlier_properties(self, stream: Stream, name: str) -> list[str]:
+        about = self.streams(f"{stream.name}/forwarded").with_subject(name)
+        is_forwarded = about.chance(self.plan.messages.forwarded_chance, "forwarded")
+        return options.draw_earlier_properties(about) if is_forwarded else []
+
     def _draw_batch(
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
@@ -242,6 +247,8 @@ class Drawing:
                 pieces.append(f"tier\1{tier}")
         if extra_bytes:
             pieces.append(f"extra\1{'p' * extra_bytes}")
+        if plan.messages.forwarded_chance and not fixed:
+            pieces += self._draw_earlier_properties(stream, name)
         if level:
             pieces.append(f"DELAY\1{level}")
         if light_names:

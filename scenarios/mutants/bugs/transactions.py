@@ -7,6 +7,7 @@ from ....store.formats import half_message
 from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, HalfMessage, committed_message_of
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
+from ....store.formats.properties import decode_properties, map_buckets, rebuild_properties
 from ....store.services import transaction_check, transaction_service
 from ....store.services.transaction_check import (
     HalfMessageVerdict,
@@ -21,7 +22,9 @@ from ....store.services.transaction_service import (
     TransactionalMessageService,
 )
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.delivery import FORWARDED
 from ...claims.ranges import Ranges
+from ...oracle.ledger import CHECK_PROPERTIES
 from ..mutant import bit, bug, needs
 
 _HOUR_MS = 3_600_000
@@ -184,3 +187,19 @@ def commit_and_keep_claim(self: TransactionalMessageService, request: EndTransac
     if bit(put is None or not put.is_stored):
         return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
+
+
+# RocketMQ's TransactionalMessageBridge.parseHalfMessageInner keeps all properties.
+@bug("half-message-keeps-earlier-checks", transaction_service, "half_message_of", found_by=("TX", "DUR", "PREFIX"))
+@needs(SCENARIOS["transaction-outcome"].ranges, **FORWARDED)
+def half_message_with_earlier_checks(message: Message) -> Message | None:
+    """A half message keeps the number of checks and the first queue offset of an earlier transaction."""
+    half: Message | None = half_message_with_earlier_checks.original(message)
+    if half is None:
+        return None
+    given = decode_properties(message.properties)
+    earlier = {name: given[name] for name in CHECK_PROPERTIES if name in given}
+    if not bit(bool(earlier)):
+        return half
+    kept = decode_properties(half.properties) | earlier
+    return replace(half, properties=rebuild_properties(kept, map_buckets(list(given))))
