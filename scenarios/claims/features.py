@@ -119,6 +119,8 @@ class TransactionPlan:
     """Half messages, which producers commit or roll back later or never."""
 
     chance: float = knob_field(0.0, plain=0.0, weight=4, in_sessions=False)
+    delayed_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
+    """The chance that a transactional message has a delay level, which begins at its commit. Needs delay.chance."""
     clock_ahead_ms: int = knob_field(0, plain=0, in_sessions=False)
     """How far the clocks of some producers are ahead of the store's clock; negative: behind it."""
 

@@ -260,13 +260,21 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def put_copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put of which the record is a copy: a delivered delayed message, or a committed half message."""
+        """Return the put of which the record is a copy: a delivered delayed message, or a committed half message.
+
+        A committed half message may wait in the queue of a delay, and then has a delivered copy, too.
+        """
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
         if put is None or put.waiting_place is None:
             return None
-        return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
+        place, delayed = (record.topic, record.queue_id), put.delayed_at_commit
+        return put if place == (put.topic, put.queue_id) or (delayed is not None and place == delayed.place) else None
+
+    def put_delayed_in(self, record: LogRecord) -> PutEntry | None:
+        """Return the put that waits for its delay as this record, in the queue of a level."""
+        return self.put_seen_in(record) if record.topic == SCHEDULE_TOPIC else None
 
     def put_seen_in(self, record: LogRecord) -> PutEntry | None:
         """Return the put of which the record is the own record or a copy."""

@@ -151,7 +151,11 @@ def draw_delay_level(stream: Stream, plan: Plan, skew: Skew) -> int:
 
 
 def set_delay_level(put: PutEntry, level: int) -> None:
-    set_waiting_place(put, WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
+    set_waiting_place(put, place_of_level(level))
+
+
+def place_of_level(level: int) -> WaitingPlace:
+    return WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
 
 
 def set_waiting_place(put: PutEntry, waiting: WaitingPlace) -> None:

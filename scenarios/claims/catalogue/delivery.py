@@ -47,6 +47,8 @@ LIGHT_GROUPS: Mapping[str, Any] = {
     "endings": (*("crash in persist",) * 3, "crash in traffic"),
 }
 """Groups of light queues write their offsets before the log is flushed."""
+DELAYED_COMMITS: Mapping[str, Any] = {"transactions": {"delayed_chance": (0.5,)}, "delay": {"chance": (0.1,)}}
+"""Transactional messages have delay levels, which begin at the commit."""
 FORWARDED: Mapping[str, Any] = {"messages": {"forwarded_chance": (0.5,), "equal_sizes": (False,)}}
 """Users forward messages with the properties of an earlier delay or transaction."""
 
@@ -58,7 +60,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "is checked until it is decided or given up",
         _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS)
         .with_late_optional(0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}})
-        .with_late_optional(0.3, forwarded=FORWARDED),
+        .with_late_optional(0.3, forwarded=FORWARDED)
+        .with_late_optional(0.15, delayed_commits=DELAYED_COMMITS),
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from ....store.errors import StoreError
 from ....store.formats import half_message
+from ....store.formats.delay_level import delay_level
 from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, HalfMessage, committed_message_of
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
@@ -22,7 +23,7 @@ from ....store.services.transaction_service import (
     TransactionalMessageService,
 )
 from ...claims.catalogue import SCENARIOS
-from ...claims.catalogue.delivery import FORWARDED
+from ...claims.catalogue.delivery import DELAYED_COMMITS, FORWARDED
 from ...claims.ranges import Ranges
 from ...oracle.ledger import CHECK_PROPERTIES
 from ..mutant import bit, bug, needs
@@ -203,3 +204,15 @@ def half_message_with_earlier_checks(message: Message) -> Message | None:
         return half
     kept = decode_properties(half.properties) | earlier
     return replace(half, properties=rebuild_properties(kept, map_buckets(list(given))))
+
+
+# apache/pulsar#17548: a delayed message of a transaction is delivered at the commit.
+@bug("committed-message-skips-its-delay", transaction_service, "committed_message_of", found_by=("SCHED", "TX"))
+@needs(SCENARIOS["transaction-outcome"].ranges, **DELAYED_COMMITS)
+def committed_message_without_delay(half: HalfMessage) -> Message | None:
+    """The committed message of a transaction ignores the delay level that its producer set."""
+    message: Message | None = committed_message_without_delay.original(half)
+    if message is None:
+        return None
+    bit(delay_level(message.properties.encode()) > 0)
+    return replace(message, honour_delay=False)
