@@ -3,10 +3,10 @@
 from typing import Any
 
 from ....store.directories import directory_of
-from ....store.errors import is_disk_full
+from ....store.errors import CorruptFileError, is_disk_full
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
-from ....store.log.segment import first_nonzero
+from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
@@ -278,3 +278,16 @@ def begin_by_setting(self: Recovery, *given: Any, **named: Any) -> None:
     begin_by_setting.original(self, *given, **named)
     bit(self._light and not self._config.enable_multi_dispatch)
     self._light = self._config.enable_multi_dispatch
+
+
+# linkedin/kafka#409, apache/fluss#3009: a torn batch at the start of a segment fails the start.
+@bug("torn-first-record-prevents-start", Recovery, "_first_store_time_of_segment_ms", found_by=("START",))
+@needs(SCENARIOS["sync-flush-power-cut"].ranges, commit_log_bytes=(1024, 2048), lives=(2, 3))
+def read_first_store_time(self: Recovery, segment: Segment) -> int | None:
+    """The search for the segment at which recovery begins fails at a damaged first record."""
+    try:
+        first = next(self._scan_segment_records(segment), None)
+    except CorruptFileError:
+        bit()
+        raise
+    return None if first is None else first.store_timestamp_ms

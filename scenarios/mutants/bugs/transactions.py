@@ -16,7 +16,7 @@ from ....store.services.transaction_check import (
     TransactionConfig,
     verdict_on,
 )
-from ....store.services.transaction_queues import OpQueue
+from ....store.services.transaction_queues import _IN_FLIGHT, OpQueue, TransactionDecisions
 from ....store.services.transaction_service import (
     EndTransactionResult,
     EndTransactionStatus,
@@ -216,3 +216,22 @@ def committed_message_without_delay(half: HalfMessage) -> Message | None:
         return None
     bit(delay_level(message.properties.encode()) > 0)
     return replace(message, honour_delay=False)
+
+
+# apache/rocketmq#5574: two equal END_TRANSACTION requests store the message twice.
+@bug("decision-is-claimed-after-the-look", TransactionDecisions, "claim_half_message", found_by=("TX",))
+@needs(SCENARIOS["transaction-outcome"].ranges, transactions={"chance": (1.0,)}, policy=("pos",), heals=(False,))
+def look_then_claim(self: TransactionDecisions, half: HalfMessage, visible_ops: int) -> bool:
+    """The look at earlier decisions and the claim are two steps, and another decision fits between them."""
+    with self.lock:
+        self._drop_visible(visible_ops)
+        if self._was_decided_and_passed(half.first_offset) or _is_decided(self, half):
+            return False
+    with self.lock:
+        bit(_is_decided(self, half))
+        self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
+    return True
+
+
+def _is_decided(decisions: TransactionDecisions, half: HalfMessage) -> bool:
+    return half.first_offset in decisions._decided or any(offset in decisions._ops for offset in half.offsets)
