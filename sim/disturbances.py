@@ -39,6 +39,8 @@ class DisturbancePlan:
     paused_machine_ms_max: int = 10_000  # no scenario sets this, but stored plans do
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
+    last_clock_step_ms: int = 0
+    """A step of the wall clock after all other disturbances; negative: back. 0: none."""
 
     @property
     def injects_nothing(self) -> bool:
@@ -145,13 +147,21 @@ class Disturbances:
         self._kernel.call_disturb_at_step(self._remaining[-1][0] if self._remaining else self._window_end)
 
     def _step_clock(self) -> None:
-        stream, machine = self._stream, self._kernel.current.machine
+        stream = self._stream
         most_ms = max(1, self._plan.clock_step_ms_max)
         step_ms = draw_magnitude(stream, 1, most_ms, "ms of a clock step", self._kernel.landmarks_ms)
-        if stream.chance(0.5, "a clock step back"):
+        self._step_clock_by(-step_ms if stream.chance(0.5, "a clock step back") else step_ms)
+
+    def step_clock_last(self) -> None:
+        """Make the last step of the plan, if any, on the machine of the current task."""
+        if self._plan.last_clock_step_ms:
+            self._step_clock_by(self._plan.last_clock_step_ms)
+
+    def _step_clock_by(self, step_ms: int) -> None:
+        machine = self._kernel.current.machine
+        if step_ms < 0:
             before_ms = machine.clock.now_ms()
-            self.set_back.append(ClockSetBack(before_ms, before_ms - step_ms))
-            step_ms = -step_ms
+            self.set_back.append(ClockSetBack(before_ms, before_ms + step_ms))
         machine.wall_offset_ms += step_ms
         self._kernel.note((_CLOCK_STEP, machine.wall_offset_ms & _WORD))
         self._count_injected(_CLOCK)

@@ -62,6 +62,8 @@ class MessagePlan:
     longest_chance: float = knob_field(0.0, plain=0.0)
     """The chance that a plain put, neither delayed nor transactional, has properties near the maximum length."""
     no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
+    forwarded_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
+    """The chance that a user forwards a message that he received, with the properties of its delay or transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class TransactionPlan:
     """Half messages, which producers commit or roll back later or never."""
 
     chance: float = knob_field(0.0, plain=0.0, weight=4, in_sessions=False)
+    delayed_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
+    """The chance that a transactional message has a delay level, which begins at its commit. Needs delay.chance."""
     clock_ahead_ms: int = knob_field(0, plain=0, in_sessions=False)
     """How far the clocks of some producers are ahead of the store's clock; negative: behind it."""
 
@@ -191,6 +195,8 @@ class StartPlan:
     """A second store starts on the directory during traffic."""
     skipped_numbers_max: int = knob_field(0, plain=0, weight=1, in_sessions=False)
     """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
+    switched: str = knob_field("", plain="", weight=1, in_sessions=False)
+    """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

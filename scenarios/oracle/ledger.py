@@ -38,7 +38,10 @@ LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
 """The property with the first queue offset of a half message that the store put back."""
 
-_ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
+CHECK_PROPERTIES = ("TRANSACTION_CHECK_TIMES", PUT_BACK)
+_TARGET = ("REAL_TOPIC", "REAL_QID")
+_ADDED_LATER = (LIGHT_OFFSETS, *CHECK_PROPERTIES)
+_ADDED = (*_TARGET, *_ADDED_LATER)
 _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
 
 
@@ -257,13 +260,21 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def put_copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put of which the record is a copy: a delivered delayed message, or a committed half message."""
+        """Return the put of which the record is a copy: a delivered delayed message, or a committed half message.
+
+        A committed half message may wait in the queue of a delay, and then has a delivered copy, too.
+        """
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
         if put is None or put.waiting_place is None:
             return None
-        return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
+        place, delayed = (record.topic, record.queue_id), put.delayed_at_commit
+        return put if place == (put.topic, put.queue_id) or (delayed is not None and place == delayed.place) else None
+
+    def put_delayed_in(self, record: LogRecord) -> PutEntry | None:
+        """Return the put that waits for its delay as this record, in the queue of a level."""
+        return self.put_seen_in(record) if record.topic == SCHEDULE_TOPIC else None
 
     def put_seen_in(self, record: LogRecord) -> PutEntry | None:
         """Return the put of which the record is the own record or a copy."""
@@ -294,11 +305,12 @@ class Ledger:
         put = self._first_key(found)
         if put is None:
             return None
-        goes_to = (put.topic, str(put.queue_id)) if put.waiting_place is not None else (None, None)
-        if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
-            return None
         asked = _stored_properties(put, found)
-        kept = {name: value for name, value in found.items() if name not in _ADDED}
+        if put.waiting_place is not None:
+            asked |= {"REAL_TOPIC": put.topic, "REAL_QID": str(put.queue_id)}
+        asked, kept = (
+            {name: value for name, value in each.items() if name not in _ADDED_LATER} for each in (asked, found)
+        )
         return put if kept == asked else None
 
     def begin_delivery(
@@ -338,6 +350,13 @@ class Ledger:
 
     def promise(self, entry: PutEntry) -> None:
         self.promised[entry.name] = entry
+
+
+def replaced_properties(put: PutEntry) -> tuple[str, ...]:
+    """Return the names of properties that the store removes or sets itself while a put waits in another queue."""
+    if put.waiting_place is None:
+        return ()
+    return (*_TARGET, *CHECK_PROPERTIES) if put.delay_ms is None else _TARGET
 
 
 def _may_be_changed_by_store(record: LogRecord) -> bool:

@@ -259,6 +259,8 @@ class PutEntry:
     is_durable: bool = False
     waiting_place: WaitingPlace | None = field(default=None, compare=False)
     """The queue in which the record waits first; None if it is stored in its own queue at once."""
+    delayed_at_commit: WaitingPlace | None = field(default=None, compare=False)
+    """The queue in which the committed message of a transaction waits; None if it is delivered at its commit."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
     """Light queues in the put's properties, in addition to the put's own queue."""
     wrote_bytes: int | None = None
@@ -283,6 +285,11 @@ class PutEntry:
     @property
     def delay_ms(self) -> int | None:
         return None if self.waiting_place is None else self.waiting_place.delay_ms
+
+    @property
+    def delivery_delay_ms(self) -> int | None:
+        """The delay of the delivery, which begins at the put or at the commit. None: no delay."""
+        return self.delay_ms if self.delayed_at_commit is None else self.delayed_at_commit.delay_ms
 
     @property
     def head(self) -> RecordHead:

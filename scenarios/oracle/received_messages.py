@@ -98,7 +98,7 @@ class ReceivedMessages:
         if not self.wants(put):
             summary, found = f"{put.name} does not match its consumer's subscription", str(put.properties)
             self.report([Violation("READ", summary, field="filter", expected=self.wanted, found=found)])
-        if put.delay_ms is not None and self.has_steady_clock:
+        if put.delivery_delay_ms is not None and self.has_steady_clock:
             self.report(delivery.check_not_seen_early(put, self.now_ns()))
         is_late = asked_in != ledger.life
         if (is_late and not self.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ...store.formats.delay_level import SCHEDULE_TOPIC
 from .ledger import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, PUT_BACK, Ledger
 from .reader import properties_of
 from .recovered import FoundRecord, RecoveredStore
@@ -27,7 +28,9 @@ class TransactionLog:
                 log._add_waiting(ledger, found)
             else:
                 put = ledger.put_copied_by(found.record)
-                if put is not None and put.name in log.by_name:
+                if put is None or put.name not in log.by_name:
+                    continue
+                if put.delayed_at_commit is None or topic == SCHEDULE_TOPIC:  # otherwise a delivery of the copy
                     log.by_name[put.name].copies.append(found)
         return log
 

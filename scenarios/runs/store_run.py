@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
@@ -148,6 +148,7 @@ class Run(Execution):
                 disk.heal()
                 self._disturbances.stop()
             if life is HEAL:
+                self._disturbances.step_clock_last()
                 self._await_users_settled(store, disk, traffic)
             if transactions is not None:
                 transactions.shutdown()
@@ -315,6 +316,10 @@ class Run(Execution):
             self._judge.judge_crash(store, disk, profile)
             self._progress.note_crash(self._kernel.now_ns)
             self.lasting.set_image_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
-        read_only = self._config.read_only_commit_log_store_paths
-        self._config = replace(offline_faults.config, read_only_commit_log_store_paths=read_only)
+        read_only, switched = self._config.read_only_commit_log_store_paths, self._plan.starts.switched
+        kept: dict[str, Any] = {"read_only_commit_log_store_paths": read_only}
+        if switched:
+            is_on = getattr(self._config, switched)
+            kept[switched] = is_on if crashed else not is_on
+        self._config = replace(offline_faults.config, **kept)
         self._judge.note_damage(self._config, disk.damage)

@@ -11,6 +11,7 @@ from ...sim.choices import Stream
 from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
 from ...store.formats.messages import PutMessageStatus
+from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan
 from ..oracle.invariants.status import Allocation
 from ..oracle.ledger import HALF_TOPIC
@@ -85,10 +86,11 @@ class Draft:
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
         put.content = content
         put.light_names = message.light_names
-        if message.level:
-            options.set_delay_level(put, message.level)
-        elif self.behaviour is not None:
+        if self.behaviour is not None:
+            put.delayed_at_commit = options.place_of_level(message.level) if message.level else None
             options.set_waiting_place(put, WaitingPlace((HALF_TOPIC, 0)))
+        elif message.level:
+            options.set_delay_level(put, message.level)
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
@@ -170,7 +172,7 @@ class Drawing:
             draft.behaviour = self.draw_behaviour(stream)
             # The immunity time begins at the born time.
             draft.content = content._replace(born_timestamp_ms=now_ms + self._draw_clock_ahead_ms(stream, name))
-            self._draw_message(draft, stream, about, name)
+            self._draw_message(draft, stream, about, name, self._draw_level_at_commit(stream, name))
             return draft
         longest = draw_longest(about, plan)
         draft.in_batch = stream.chance(plan.messages.batch_chance, "batch")
@@ -186,6 +188,15 @@ class Drawing:
     def _draw_clock_ahead_ms(self, stream: Stream, name: str) -> int:
         ahead_ms = self.plan.transactions.clock_ahead_ms
         return self.streams(f"{stream.name}/clock").with_subject(name).choice((0, ahead_ms), "ahead") if ahead_ms else 0
+
+    def _draw_level_at_commit(self, stream: Stream, name: str) -> int:
+        about, chance = self.streams(f"{stream.name}/commit").with_subject(name), self.plan.transactions.delayed_chance
+        return self.skew.level(about, list(DELAYS_MS)) if about.chance(chance, "delayed") else 0
+
+    def _draw_earlier_properties(self, stream: Stream, name: str) -> list[str]:
+        about = self.streams(f"{stream.name}/forwarded").with_subject(name)
+        is_forwarded = about.chance(self.plan.messages.forwarded_chance, "forwarded")
+        return options.draw_earlier_properties(about) if is_forwarded else []
 
     def _draw_batch(
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
@@ -242,6 +253,8 @@ class Drawing:
                 pieces.append(f"tier\1{tier}")
         if extra_bytes:
             pieces.append(f"extra\1{'p' * extra_bytes}")
+        if plan.messages.forwarded_chance and not fixed:
+            pieces += self._draw_earlier_properties(stream, name)
         if level:
             pieces.append(f"DELAY\1{level}")
         if light_names:

@@ -31,7 +31,7 @@ from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import idx
-from ..oracle.ledger import LIGHT_OFFSETS, Ledger
+from ..oracle.ledger import CHECK_PROPERTIES, HALF_TOPIC, LIGHT_OFFSETS, Ledger, replaced_properties
 from ..oracle.light_places import LIGHT_PREFIX, QueueKey, light_queue
 from ..oracle.put_entry import PLAIN, PutContent, PutEntry, WaitingPlace
 from .skew import Skew
@@ -151,13 +151,19 @@ def draw_delay_level(stream: Stream, plan: Plan, skew: Skew) -> int:
 
 
 def set_delay_level(put: PutEntry, level: int) -> None:
-    set_waiting_place(put, WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
+    set_waiting_place(put, place_of_level(level))
+
+
+def place_of_level(level: int) -> WaitingPlace:
+    return WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level])
 
 
 def set_waiting_place(put: PutEntry, waiting: WaitingPlace) -> None:
     """Set the queue in which a message waits, and the size of its record there."""
     put.waiting_place = waiting
-    put.wrote_bytes = put.content.record_bytes(put.body, waiting.place[0], put.properties + _target_properties(put))
+    put.wrote_bytes = put.content.record_bytes(
+        put.body, waiting.place[0], _kept_properties(put) + _target_properties(put)
+    )
 
 
 def _target_properties(put: PutEntry) -> bytes:
@@ -165,9 +171,28 @@ def _target_properties(put: PutEntry) -> bytes:
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 
+def _kept_properties(put: PutEntry) -> bytes:
+    """Return the properties that the store keeps while a message waits."""
+    replaced = tuple(f"{name}\1".encode() for name in replaced_properties(put))
+    return b"\2".join(piece for piece in put.properties.split(b"\2") if not piece.startswith(replaced))
+
+
 def draw_wait_ms(stream: Stream) -> int:
     """Return a time that is long enough for every level, for some levels, or for none."""
     return stream.randint(1, stream.choice(_PATIENCE_MS_MAX, "patience"), "patience ms")
+
+
+# -- forwarded messages ----------------------------------------------------------------------------
+
+_EARLIER_TOPICS = ("T0", "T7", HALF_TOPIC)
+_EARLIER_NUMBERS = (0, 1, 2, 3)
+
+
+def draw_earlier_properties(stream: Stream) -> list[str]:
+    """Return properties that a store added to an earlier message: of a delay, of a transaction, or of both."""
+    delayed = (("REAL_TOPIC", stream.choice(_EARLIER_TOPICS, "earlier topic")), ("REAL_QID", 1))
+    checked = tuple((name, stream.choice(_EARLIER_NUMBERS, f"earlier {name}")) for name in CHECK_PROPERTIES)
+    return [f"{name}\1{value}" for name, value in stream.choice((delayed, checked, delayed + checked), "earlier kind")]
 
 
 # -- light queues ----------------------------------------------------------------------------------
@@ -178,8 +203,10 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.randint(1, _LIGHT_QUEUES_MAX, "light queues")
-    # Clients of a broker expect only messages of their topic in its queues.
-    names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not plan.broker.serves]
+    # Clients of a broker expect only messages of their topic in its queues. A store that switches light queues off
+    # knows existing ones by their prefix.
+    only_prefixed = plan.broker.serves or plan.starts.switched
+    names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not only_prefixed]
     return tuple(stream.choice(names, "light queue") for _ in range(count))
 
 
@@ -199,7 +226,7 @@ def longest_record_bytes(put: PutEntry) -> int:
     if put.light_names:
         goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops WAIT when it rewrites properties with offsets
     # The put's topic may be longer than the topic in which the record waits. The waiting record contains it twice.
-    due = put.content.record_bytes(put.body, put.topic, put.properties + added + goes_to)
+    due = put.content.record_bytes(put.body, put.topic, _kept_properties(put) + added + goes_to)
     return max(due, put.record_bytes)
 
 

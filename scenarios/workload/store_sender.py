@@ -69,6 +69,8 @@ class StoreSender(options.StoreUser):
         for each in draft.messages:
             properties = each.properties(each.name, *draft.shared).encode()
             puts.append(draft.put(each, each.name, properties, now_ns, draft.queue_id, each.content))
+            if not self.store.config.enable_multi_dispatch:
+                puts[-1].light_names = ()
             self.ledger.record_request(puts[-1])
         first, refusal = puts[0], draft.refusal(puts, self.plan)
         if draft.behaviour is not None:

@@ -149,6 +149,18 @@ def test_clock_steps_change_wall_time_but_not_monotonic_time(policy_of: Callable
     assert world.kernel.now_ns == 0
 
 
+def test_a_last_clock_step_happens_only_when_it_is_called() -> None:
+    world = World(DisturbancePlan(last_clock_step_ms=-500))
+    world.run()
+    assert set(world.offsets) == {0}
+
+    other = world.kernel.create_machine("other")
+    before_ms = other.clock.now_ms()
+    world.kernel.run(other, world.disturbances.step_clock_last, time_limit_ns=1)
+    assert other.clock.now_ms() == before_ms - 500
+    assert world.disturbances.set_back == [(before_ms, before_ms - 500)]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_disturbances_do_not_depend_on_how_often_the_policy_is_called(seed: int) -> None:
     """The kernel calls a replay policy at every point, and the run must be the same."""

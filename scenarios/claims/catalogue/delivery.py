@@ -47,6 +47,10 @@ LIGHT_GROUPS: Mapping[str, Any] = {
     "endings": (*("crash in persist",) * 3, "crash in traffic"),
 }
 """Groups of light queues write their offsets before the log is flushed."""
+DELAYED_COMMITS: Mapping[str, Any] = {"transactions": {"delayed_chance": (0.5,)}, "delay": {"chance": (0.1,)}}
+"""Transactional messages have delay levels, which begin at the commit."""
+FORWARDED: Mapping[str, Any] = {"messages": {"forwarded_chance": (0.5,), "equal_sizes": (False,)}}
+"""Users forward messages with the properties of an earlier delay or transaction."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Producers end transactions immediately, late or only after a check. Meanwhile the store dies.
@@ -54,9 +58,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "transaction-outcome",
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
         "is checked until it is decided or given up",
-        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS).with_late_optional(
-            0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}}
-        ),
+        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS)
+        .with_late_optional(0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}})
+        .with_late_optional(0.3, forwarded=FORWARDED)
+        .with_late_optional(0.15, delayed_commits=DELAYED_COMMITS),
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.
@@ -85,7 +90,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     )
     .with_optional(0.3, quick_progress=QUICK_PROGRESS)
-    .with_optional(0.2, light_copies={"light_queues": {"chance": (0.9,)}, "endings": ("stop and damaged progress",)}),
+    .with_optional(0.2, light_copies={"light_queues": {"chance": (0.9,)}, "endings": ("stop and damaged progress",)})
+    .with_late_optional(0.2, forwarded=FORWARDED),
     # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
         "delayed-entry-corrupted",

@@ -13,6 +13,7 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
     "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
 }
 """During traffic, the sync of the directory of a new segment often fails."""
+_SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log")
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
@@ -186,6 +187,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         pauses={"chance": (0.5,), "ms_max": (300, 3000)},
         lives=(2, 3),
         endings=("stop and larger queue files", "stop and larger queue files", "crash in load"),
+    ),
+    # Clean stops switch one setting off and on again. Other restarts keep it.
+    Scenario.define(
+        "settings-switched",
+        "after a setting is switched off or on between two starts, no file lacks a message of any earlier start",
+        starts={"switched": (*("enable_multi_dispatch",) * 3, *_SWITCHED)},
+        sync_flush=(False, False, True),
+        recover_whole_log=(False, True),
+        memory={"transient_pool": (False, True)},
+        index={"slots": (3, 40), "entries": (9, 60), "keys_chance": (0.3,), "seekers": (0, 1)},
+        light_queues={"chance": (0.4, 0.9)},
+        consumers=(0, 1),
+        lives=(2, 3, 4),
+        endings=(*("stop",) * 3, "crash at rest", "crash in traffic", "crash in load"),
     ),
     Scenario.define(
         "second-start-refused",

@@ -21,6 +21,13 @@ _DELAYED_WITH_CLOCK_STEPS: Mapping[str, Any] = {
     "delay": {"chance": (0.8,)},
     "disturbances": {"clock_step_chance": (0.3, 0.5)},
 }
+LAST_STEPS: Mapping[str, Any] = {
+    "sync_flush": (False,),
+    "consumers": (0,),
+    "pauses": {"chance": (0.5,), "ms_max": (700,)},
+    "disturbances": {"last_clock_step_ms": (-3_600_000, -30_000)},
+}
+"""If the run heals, a last clock step back, after which the store must reach all its targets in time."""
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -37,7 +44,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"stall_chance": (0.0, 0.0, 0.01), "slow_io_chance": (0.0, 0.0, 0.05)},
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
-    ).with_late_optional(0.3, delayed_messages=_DELAYED_WITH_CLOCK_STEPS),
+    )
+    .with_late_optional(0.3, delayed_messages=_DELAYED_WITH_CLOCK_STEPS)
+    .with_late_optional(0.4, last_steps=LAST_STEPS),
     # The kernel has evicted clean pages of memory-mapped files. A read of an evicted page waits for the drive or fails.
     Scenario.define(
         "transient-read-error",

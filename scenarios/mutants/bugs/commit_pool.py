@@ -129,3 +129,12 @@ def commit_one_segment(self: BufferedSegmentQueue, least_pages: int = 0) -> int:
     following = self.find(committed)
     bit(following is not None and following is not segment and following.wrote.get() > 0)
     return committed
+
+
+# apache/rocketmq#2563: MappedFile.commit0 ignores the result of FileChannel.write.
+@bug("short-commit-counts-as-whole", BufferedSegment, "_write", found_by=("QUIET", "POS", "DUR"))
+@needs(SCENARIOS["write-buffer-kill"].ranges, faults={"short_write_chance": (0.3,)})
+def write_once(self: BufferedSegment, at: int, end: int) -> None:
+    """A commit regards all bytes that it gave to a write as written, also if the write took fewer."""
+    if at < end:
+        bit(self.file.pwrite(at, self._buffer[at:end]) < end - at)

@@ -228,3 +228,16 @@ def start_wait_only(
     if bit(not wait):
         return None
     return start_wait_only.original(self, end_offset, wait=wait, on_known=on_known)
+
+
+# oxia-db/oxia#1160: a sync covers only offsets that were read before it.
+@bug("sync-covers-later-bytes", Segment, "flush", found_by=("STATUS", "POS"))
+@needs(sync_flush=(True,), producers=(2, 3), sync_ms_max=(10,), memory={"transient_pool": (False,)})
+def flush_and_read_end_again(self: Segment, least_pages: int) -> int:
+    """A sync also counts for the bytes that were appended during it."""
+    before = self.readable.get()
+    flush_and_read_end_again.original(self, least_pages)
+    if self.flushed.get() == before and bit(self.readable.get() > before):
+        self.flushed.set(self.readable.get())
+    flushed: int = self.flushed.get()
+    return flushed

@@ -174,3 +174,20 @@ def copy_without_times(record: MessageRecord, topic: str, queue_id: int, propert
     made = copy_without_times.original(record, topic, queue_id, properties)
     bit(made.reconsume_times > 0)
     return replace(made, reconsume_times=0)
+
+
+# apache/rocketmq#1876: the end of a file needs END_FILE_MIN_BLANK_LENGTH bytes.
+@bug("segment-without-room-for-its-end", PutEncoder, "_check_sizes", found_by=("LIVE",))
+@needs(commit_log_bytes=(1024,), messages={"body_bytes_max": (900,), "equal_sizes": (False,)}, producers=(1,))
+def check_without_blank(
+    self: PutEncoder, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
+) -> EncodedPut | PutMessageStatus:
+    """The limit of a put is the size of a segment, without the blank record that must follow at its end."""
+    segment_bytes = self._config.mapped_file_size_commit_log
+    is_too_long = bit(segment_bytes - BLANK_BYTES < len(buffer) <= segment_bytes)
+    checked: EncodedPut | PutMessageStatus = check_without_blank.original(
+        self, head, buffer[: segment_bytes - BLANK_BYTES] if is_too_long else buffer, starts, sys_flag
+    )
+    if isinstance(checked, EncodedPut):
+        checked.buffer = buffer
+    return checked

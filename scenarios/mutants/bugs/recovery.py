@@ -1,10 +1,12 @@
 """Bugs of recovery: truncation of the log, queue entries, and queue offsets."""
 
+from typing import Any
+
 from ....store.directories import directory_of
-from ....store.errors import is_disk_full
+from ....store.errors import CorruptFileError, is_disk_full
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
-from ....store.log.segment import first_nonzero
+from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
@@ -266,3 +268,26 @@ def overwrite_changed_entries(self: QueueReplay, queue_offset: int, raw: bytes |
         if not is_disk_full(error):
             raise
         self.lacks_room = error
+
+
+# RocketMQ's RIP-28: dispatch to light queues depends on enableMultiDispatch (apache/rocketmq#3694).
+@bug("light-queues-recover-while-enabled", Recovery, "__init__", found_by=("CQ-COMPLETE", "SCAN"))
+@needs(SCENARIOS["settings-switched"].ranges, starts={"switched": ("enable_multi_dispatch",)})
+def begin_by_setting(self: Recovery, *given: Any, **named: Any) -> None:
+    """Recovery replays light queues only if the setting is on, and truncates existing ones if it is off."""
+    begin_by_setting.original(self, *given, **named)
+    bit(self._light and not self._config.enable_multi_dispatch)
+    self._light = self._config.enable_multi_dispatch
+
+
+# linkedin/kafka#409, apache/fluss#3009: a torn batch at the start of a segment fails the start.
+@bug("torn-first-record-prevents-start", Recovery, "_first_store_time_of_segment_ms", found_by=("START",))
+@needs(SCENARIOS["sync-flush-power-cut"].ranges, commit_log_bytes=(1024, 2048), lives=(2, 3))
+def read_first_store_time(self: Recovery, segment: Segment) -> int | None:
+    """The search for the segment at which recovery begins fails at a damaged first record."""
+    try:
+        first = next(self._scan_segment_records(segment), None)
+    except CorruptFileError:
+        bit()
+        raise
+    return None if first is None else first.store_timestamp_ms

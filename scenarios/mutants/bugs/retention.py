@@ -175,3 +175,18 @@ def has_expired_last_entry(self: ConsumeQueue, log_min_offset: int) -> bool:
     has_expired = last.physical_offset < log_min_offset
     bit(has_expired and not has_expired_last_entry.original(self, log_min_offset))
     return has_expired
+
+
+# apache/rocketmq#143 (ROCKETMQ-256): a manual deletion loses messages.
+@bug("manual-deletion-ignores-age", CleanCommitLog, "remove_expired", found_by=("CLEAN",))
+@needs(_DELETING)
+def remove_also_unexpired(self: CleanCommitLog) -> int:
+    """A deletion that an operator requests also removes segments that have not expired."""
+    manual = self._manual.get() > 0
+    if not manual:
+        removed: int = remove_also_unexpired.original(self)
+        return removed
+    self._manual.add(-1)
+    pressure, segments = self._watermark.measure_pressure(), self._log.segments
+    bit(not pressure.at_once and len(segments) > 1 and not self._has_expired(segments[0]))
+    return self._delete_segments(pressure._replace(at_once=True))

@@ -15,11 +15,13 @@ from ....store.log.put_encoder import EncodedPut
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.replication.ha_client import RECONNECT_MS, HAClient
 from ....store.retention.cleaning import RetentionService
+from ....store.service import NS_PER_MS
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import TransactionalMessageCheckService
 from ....store.world import World
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.clusters import TROUBLED
+from ...claims.catalogue.disturbances import LAST_STEPS
 from ..mutant import bit, bug, needs
 
 _TIMES = 10
@@ -264,3 +266,18 @@ def deliver_by_wall_clock(self: ScheduleMessageService, level: int, entry: Queue
         bit((wall_ms < due_ms <= wall_ms + delay_ms) != (log_ms < due_ms <= log_ms + delay_ms))
         entry = entry._replace(tags_code=max(due_ms + log_ms - wall_ms, 0))
     return deliver_by_wall_clock.original(self, level, entry)
+
+
+# RocketMQ's FlushRealTimeService compares System.currentTimeMillis(); apache/accumulo#4245.
+@bug("thorough-flush-follows-wall-clock", FlushRealTimeService, "run_once", found_by=("QUIET",))
+@needs(SCENARIOS["pauses-and-clock-steps"].ranges, **LAST_STEPS, heals=(True,))
+def flush_by_wall_clock(self: FlushRealTimeService) -> None:
+    """The interval between two flushes of all bytes is measured with the wall clock, which can step back."""
+    clock, config = self.world.clock, self.config
+    self.signal.wait(config.flush_interval_commit_log_ms)
+    interval_ms, now_ms, now_ns = config.flush_commit_log_thorough_interval_ms, clock.now_ms(), clock.monotonic_ns()
+    is_due = now_ms >= vars(self).get("thorough_ms", 0) + interval_ms
+    bit(not is_due and now_ns - self._thorough_ns >= 2 * interval_ms * NS_PER_MS)
+    if is_due:
+        vars(self)["thorough_ms"], self._thorough_ns = now_ms, now_ns
+    self.flush_to(self.queue.max_offset, 0 if is_due else config.flush_commit_log_least_pages)

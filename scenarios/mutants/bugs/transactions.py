@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from ....store.errors import StoreError
 from ....store.formats import half_message
+from ....store.formats.delay_level import delay_level
 from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, HalfMessage, committed_message_of
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
+from ....store.formats.properties import decode_properties, map_buckets, rebuild_properties
 from ....store.services import transaction_check, transaction_service
 from ....store.services.transaction_check import (
     HalfMessageVerdict,
@@ -14,14 +16,16 @@ from ....store.services.transaction_check import (
     TransactionConfig,
     verdict_on,
 )
-from ....store.services.transaction_queues import OpQueue
+from ....store.services.transaction_queues import _IN_FLIGHT, OpQueue, TransactionDecisions
 from ....store.services.transaction_service import (
     EndTransactionResult,
     EndTransactionStatus,
     TransactionalMessageService,
 )
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.delivery import DELAYED_COMMITS, FORWARDED
 from ...claims.ranges import Ranges
+from ...oracle.ledger import CHECK_PROPERTIES
 from ..mutant import bit, bug, needs
 
 _HOUR_MS = 3_600_000
@@ -184,3 +188,50 @@ def commit_and_keep_claim(self: TransactionalMessageService, request: EndTransac
     if bit(put is None or not put.is_stored):
         return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
+
+
+# RocketMQ's TransactionalMessageBridge.parseHalfMessageInner keeps all properties.
+@bug("half-message-keeps-earlier-checks", transaction_service, "half_message_of", found_by=("TX", "DUR", "PREFIX"))
+@needs(SCENARIOS["transaction-outcome"].ranges, **FORWARDED)
+def half_message_with_earlier_checks(message: Message) -> Message | None:
+    """A half message keeps the number of checks and the first queue offset of an earlier transaction."""
+    half: Message | None = half_message_with_earlier_checks.original(message)
+    if half is None:
+        return None
+    given = decode_properties(message.properties)
+    earlier = {name: given[name] for name in CHECK_PROPERTIES if name in given}
+    if not bit(bool(earlier)):
+        return half
+    kept = decode_properties(half.properties) | earlier
+    return replace(half, properties=rebuild_properties(kept, map_buckets(list(given))))
+
+
+# apache/pulsar#17548: a delayed message of a transaction is delivered at the commit.
+@bug("committed-message-skips-its-delay", transaction_service, "committed_message_of", found_by=("SCHED", "TX"))
+@needs(SCENARIOS["transaction-outcome"].ranges, **DELAYED_COMMITS)
+def committed_message_without_delay(half: HalfMessage) -> Message | None:
+    """The committed message of a transaction ignores the delay level that its producer set."""
+    message: Message | None = committed_message_without_delay.original(half)
+    if message is None:
+        return None
+    bit(delay_level(message.properties.encode()) > 0)
+    return replace(message, honour_delay=False)
+
+
+# apache/rocketmq#5574: two equal END_TRANSACTION requests store the message twice.
+@bug("decision-is-claimed-after-the-look", TransactionDecisions, "claim_half_message", found_by=("TX",))
+@needs(SCENARIOS["transaction-outcome"].ranges, transactions={"chance": (1.0,)}, policy=("pos",), heals=(False,))
+def look_then_claim(self: TransactionDecisions, half: HalfMessage, visible_ops: int) -> bool:
+    """The look at earlier decisions and the claim are two steps, and another decision fits between them."""
+    with self.lock:
+        self._drop_visible(visible_ops)
+        if self._was_decided_and_passed(half.first_offset) or _is_decided(self, half):
+            return False
+    with self.lock:
+        bit(_is_decided(self, half))
+        self._ops |= dict.fromkeys(half.offsets, _IN_FLIGHT)
+    return True
+
+
+def _is_decided(decisions: TransactionDecisions, half: HalfMessage) -> bool:
+    return half.first_offset in decisions._decided or any(offset in decisions._ops for offset in half.offsets)

@@ -146,8 +146,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 if record_topic == SCHEDULE_TOPIC:
                     continue
                 wanted = tag_code_of(properties)  # the ledger lacks the store's own records
-            elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
-                wanted = found.record.store_timestamp_ms + put.delay_ms
+            elif record_topic == SCHEDULE_TOPIC and put.delivery_delay_ms is not None:
+                wanted = found.record.store_timestamp_ms + put.delivery_delay_ms
             else:
                 wanted = tag_code(put.tags)
             if code != wanted:

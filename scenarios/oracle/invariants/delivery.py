@@ -28,25 +28,27 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield each delivered copy that is early or has no delayed record, and each record that lacks its copy.
 
     A copy must be after its record in the log. The copy's store time must be later by at least the delay, unless the
-    clock was set back. Each record before the level's progress must have a copy. LIVE checks that progress reaches the
+    clock was set back. A transaction that was committed again after a crash has several records, so only the first one
+    counts. Each record before the level's progress must have a copy. LIVE checks that progress reaches the
     end of each level, PREFIX checks the content of copies, and REDEL their number.
     """
     if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
         return
     ledger, store = evidence.ledger, evidence.store
     waiting: dict[str, FoundRecord] = {}
+    committed_again: set[str] = set()
     delivered = set(ledger.delivered_into_damage)
     stored_ms: list[int] = []
     for found in store.records:
         stored_ms.append(found.record.store_timestamp_ms)
         record = found.record
         if record.topic == SCHEDULE_TOPIC:
-            put = ledger.put_of(record)
-            if put is not None:
-                waiting[put.name] = found
+            put = ledger.put_delayed_in(record)
+            if put is not None and waiting.setdefault(put.name, found) is not found:
+                committed_again.add(put.name)
             continue
         put = ledger.put_copied_by(record)
-        if put is None or put.delay_ms is None:
+        if put is None or put.delivery_delay_ms is None:
             continue
         delivered.add(put.name)
         own = waiting.get(put.name)
@@ -55,12 +57,13 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
                 summary = f"{put.name} was delivered but never put"
                 yield _delivery_violation("SCHED", found, summary, "put", "before it", "no")
             continue
-        due_ms = own.record.store_timestamp_ms + put.delay_ms
+        due_ms = own.record.store_timestamp_ms + put.delivery_delay_ms
         if record.store_timestamp_ms < due_ms and not ledger.has_clock_read(due_ms):
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _delivery_violation("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
-        yield from check_late_copy(ledger, found, put.name, due_ms, stored_ms)
+        if put.name not in committed_again:
+            yield from check_late_copy(ledger, found, put.name, due_ms, stored_ms)
     if waiting:
         record_tried("SCHED")
     for name, own in waiting.items():
@@ -94,9 +97,10 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
     The caller waits until all delays have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
-    delivered = {put.name for one in records if (put := ledger.put_copied_by(one.record)) is not None}
+    copies = (one.record for one in records if one.record.topic != SCHEDULE_TOPIC)
+    delivered = {put.name for one in copies if (put := ledger.put_copied_by(one)) is not None}
     for found in records:
-        put = ledger.put_of(found.record) if found.record.topic == SCHEDULE_TOPIC else None
+        put = ledger.put_delayed_in(found.record)
         if put is not None:
             record_tried("SCHED")
             if put.name not in delivered:
@@ -148,12 +152,12 @@ def check_written_progress(
 
 def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:
     """SCHED: yield a message that was consumed before its delay ended."""
-    assert put.delay_ms is not None, put.name
+    assert put.delivery_delay_ms is not None, put.name
     record_tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
-    if waited_ms < put.delay_ms:
+    if waited_ms < put.delivery_delay_ms:
         summary = f"{put.name} reached a consumer early"
-        yield Violation("SCHED", summary, "", -1, "delivery", f">= {put.delay_ms} ms", f"{waited_ms} ms")
+        yield Violation("SCHED", summary, "", -1, "delivery", f">= {put.delivery_delay_ms} ms", f"{waited_ms} ms")
 
 
 def check_redelivery(evidence: Evidence) -> Iterator[Violation]:

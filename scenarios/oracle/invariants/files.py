@@ -54,8 +54,9 @@ def check_files(store: MessageStore, disk: Disk, *, is_stopped: bool = False) ->
         optional.add(config.abort_path)
     tops = tuple(f"{top}/" for top in (config.store_path_root_dir, *config.commit_log_directories))
     there = {path for path in disk.paths if path.startswith(tops)}
+    ignored = (*_named_foreign(store), *_unused_directories(store))
     for path in sorted(there - sizes.keys() - optional):
-        if not f"{path}/".startswith(_named_foreign(store)):
+        if not f"{path}/".startswith(ignored):
             yield _violation("a file that is neither needed nor reported", path, "file", "none", "there")
     for path, size_bytes in sizes.items():
         found = len(disk.content(path)) if path in there else "none"
@@ -70,6 +71,14 @@ def _named_foreign(store: MessageStore) -> tuple[str, ...]:
     report = store.last_recovery
     assert report is not None, "the store is loaded"
     return tuple(f"{error.file}/" for error in (*report.unknown_entries, *report.findings))
+
+
+def _unused_directories(store: MessageStore) -> Iterator[str]:
+    """Yield the directories of features that are off. They stay for the start that switches the feature on again."""
+    if store.index is None:
+        yield f"{store.config.index_directory}/"
+    if store.queues.ext_directory is None:
+        yield f"{store.config.consume_queue_ext_directory}/"
 
 
 def _sizes_by_path(store: MessageStore) -> dict[str, int]:

@@ -92,7 +92,8 @@ def may_disturb(plan: Plan) -> bool:
 def clock_ms_max(plan: Plan) -> int:
     """Return how long a step back of the wall clock may delay a step of the store."""
     disturbances = plan.disturbances
-    return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
+    steps_ms = _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
+    return steps_ms + max(-disturbances.last_clock_step_ms, 0)
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:

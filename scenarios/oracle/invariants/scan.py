@@ -72,9 +72,9 @@ class ScanBounds(NamedTuple):
 def can_check_scan(plan: Plan) -> bool:
     """Return whether only crashes and stops have affected the files of a run.
 
-    Skipped queue offsets also make recovery read the whole log.
+    Skipped queue offsets, and an index that lacks messages, also make recovery read the whole log.
     """
-    if plan.starts.skipped_numbers_max:
+    if plan.starts.skipped_numbers_max or plan.starts.switched == "message_index_enable":
         return False
     is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
     return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow_operations(plan)

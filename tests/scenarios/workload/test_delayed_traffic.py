@@ -7,13 +7,20 @@ import pytest
 from tests.fixtures import QUIET_PLAN, execute, make_put
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
-from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.put_entry import PutEntry
+from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry, WaitingPlace
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.options import DELAYS_MS, draw_delay_level, draw_wait_ms, set_delay_level
+from tornlog.scenarios.workload.options import (
+    DELAYS_MS,
+    draw_delay_level,
+    draw_wait_ms,
+    place_of_level,
+    set_delay_level,
+    set_waiting_place,
+)
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -81,6 +88,37 @@ def test_a_delivered_copy_is_recognised_by_its_queue_and_properties() -> None:
     assert (ledger.put_of(copy), ledger.put_copied_by(copy)) == (None, put)
     assert ledger.put_copied_by(copy._replace(queue_id=1)) is None
     assert ledger.put_copied_by(copy._replace(properties=properties + b"\2more\1x")) is None
+
+
+def test_a_committed_message_with_a_delay_is_a_copy_in_the_queue_of_its_level_and_after_its_delay() -> None:
+    ledger, put = Ledger(), make_put("m")
+    set_waiting_place(put, WaitingPlace((HALF_TOPIC, 0)))
+    put.delayed_at_commit = place_of_level(2)
+    ledger.record_request(put)
+    properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
+    waits = LogRecord(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 8, 0, properties, put.head)
+    delivered = waits._replace(topic="T", queue_id=0)
+
+    assert put.delivery_delay_ms == DELAYS_MS[2]
+    assert (ledger.put_copied_by(waits), ledger.put_delayed_in(waits)) == (put, put)
+    assert (ledger.put_copied_by(delivered), ledger.put_delayed_in(delivered)) == (put, None)
+    assert ledger.put_copied_by(waits._replace(queue_id=0)) is None
+
+
+@pytest.mark.parametrize("is_half", [True, False])
+def test_a_waiting_message_loses_the_target_and_the_checks_of_an_earlier_one(is_half: bool) -> None:
+    ledger, put, plain = Ledger(), make_put("m"), make_put("m").properties
+    checks = b"\2TRANSACTION_CHECK_TIMES\0012"
+    put.properties += b"\2REAL_TOPIC\1T7\2REAL_QID\0011" + checks
+    place = WaitingPlace((HALF_TOPIC, 0)) if is_half else place_of_level(1)
+    set_waiting_place(put, place)
+    ledger.record_request(put)
+    properties = plain + (b"" if is_half else checks) + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
+    record = LogRecord(0, put.record_bytes, *place.place, 0, 0, 0, properties, put.head)
+
+    assert put.record_bytes == put.content.record_bytes(put.body, place.place[0], properties)
+    assert ledger.put_of(record) is put
+    assert ledger.put_of(record._replace(properties=properties.replace(b"TOPIC\1T", b"TOPIC\1T7"))) is None
 
 
 def test_illegal_delayed_messages_are_refused_when_they_are_put(delayed_plan: Plan) -> None:
