@@ -1,0 +1,35 @@
+"""Bugs of replication that act in brokers only: answers to sends, and registrations of slaves."""
+
+from ....store.formats.messages import PUT_OK, PutMessageResult
+from ....store.log.put_wait import PutWait
+from ....store.replication.ha_client import HAClient
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_READS = SCENARIOS["slave-reads"].ranges
+
+
+@bug("send-answered-before-slave", PutWait, "poll", found_by=("REP",))
+@needs(_READS, cluster={"sync_master": (True,)})
+def poll_sync_only(self: PutWait, now_ns: int) -> PutMessageResult | None:
+    """A SYNC_MASTER answers a send SUCCESS after the sync of its own disk."""
+    answer = poll_sync_only.original(self, now_ns)
+    if answer is not None or self._transfer is None:
+        return answer
+    flushed = PUT_OK if self._flush is None else self._flush.poll(now_ns)
+    if flushed is None:
+        return None
+    bit()
+    return self._combined_result(flushed, PUT_OK)
+
+
+@bug("slave-connects-at-each-registration", HAClient, "update_master_address", found_by=("REP",))
+@needs(_READS)
+def update_with_same_address(self: HAClient, address: str) -> None:
+    """A slave that registers with a name server ends the connection to its master, and connects again."""
+    bit(address == self.master_address)
+    with self._lock:
+        self.master_address = address
+        self.diverged = None
+    self._disconnect()
+    self.wake()
