@@ -1,5 +1,6 @@
-"""Bugs of replication that act in brokers only: answers to sends, and registrations of slaves."""
+"""Bugs of replication that act in brokers only: answers to sends, registrations, and starts of slaves."""
 
+from ....store.broker.broker import Broker
 from ....store.formats.messages import PUT_OK, PutMessageResult
 from ....store.log.put_wait import PutWait
 from ....store.replication.ha_client import HAClient
@@ -33,3 +34,12 @@ def update_with_same_address(self: HAClient, address: str) -> None:
         self.diverged = None
     self._disconnect()
     self.wake()
+
+
+@bug("slave-clamps-offsets", Broker, "load", found_by=("REP",))
+@needs(_READS)
+def load_and_clamp(self: Broker) -> None:
+    """A slave that starts reduces the offsets of groups to the ends of its own queues."""
+    load_and_clamp.original(self)
+    if self.is_slave:
+        bit(self.offsets.clamp_to_queues(self.store) > 0)

@@ -516,7 +516,7 @@ class BrokerNode(Node):
         if removals is not None:
             removals.store = store
         if self.copies is not None:
-            self._judge.report(self.copies.files.check_loaded())
+            self.copies.check_loaded(broker)
         if not self.is_slave:
             self._judge.report(side_files.check_version(progress))
             progress.mark_loaded_durable()
