@@ -4,10 +4,15 @@ from ....store.broker.broker import Broker
 from ....store.formats.messages import PUT_OK, PutMessageResult
 from ....store.log.put_wait import PutWait
 from ....store.replication.ha_client import HAClient
+from ....store.services.consumer_offsets import ConsumerOffsetManager
+from ....store.services.transaction_check import CHECK_GROUP
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
+_TRANSACTIONS = SCENARIOS["transaction-network-faults"].ranges.replace(
+    sync_flush=(True,), memory={"transient_pool": (False,)}, cluster={"slaves": (1,)}
+)
 
 
 @bug("send-answered-before-slave", PutWait, "poll", found_by=("REP",))
@@ -43,3 +48,15 @@ def load_and_clamp(self: Broker) -> None:
     load_and_clamp.original(self)
     if self.is_slave:
         bit(self.offsets.clamp_to_queues(self.store) > 0)
+
+
+@bug("slave-copies-no-check-progress", ConsumerOffsetManager, "replace", found_by=("REP",))
+@needs(_TRANSACTIONS)
+def replace_offsets_of_users(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
+    """A slave does not copy the progress of the transaction check, and asks again as the new master."""
+    replace_offsets_of_users.original(self, raw, sender)
+    with self._lock:
+        of_check = [key for key in self._offsets if key.endswith(f"@{CHECK_GROUP}")]
+        for key in of_check:
+            bit()
+            del self._offsets[key]
