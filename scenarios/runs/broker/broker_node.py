@@ -27,6 +27,7 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.recovery.recovery import RecoveryReport
 from ....store.replication.ha_client import HAClient
+from ....store.replication.ha_service import HAService
 from ....store.world import Files, Signal, Task, World
 from ...claims.machine import core_of, world_of
 from ...claims.plan import Plan
@@ -176,11 +177,15 @@ class BrokerNode(Node):
         return self.loaded, self.life.disk, self.life.machine
 
     @property
-    def client(self) -> HAClient:
+    def service(self) -> HAService:
         broker, _ = self._loaded_store
         assert broker.ha is not None, "there is a network"
-        assert broker.ha.client is not None, "the broker is a slave"
-        return broker.ha.client
+        return broker.ha
+
+    @property
+    def client(self) -> HAClient:
+        assert self.service.client is not None, "the broker is a slave"
+        return self.service.client
 
     def replace_disk(self, tables: Mapping[str, bytes]) -> None:
         """Replace the disk of a slave that is off by one with these files of tables and without a log."""
@@ -427,7 +432,7 @@ class BrokerNode(Node):
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
         (_, store), (_, own), diverged = self._loaded_store, master._loaded_store, self._diverged_violation
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
-        return rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
+        yield from rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield violations since the last start. master: the master of the node's cluster."""

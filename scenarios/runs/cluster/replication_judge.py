@@ -16,14 +16,14 @@ from ....store.log.group_transfer import GroupTransferRequest
 from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_client import HAClient
-from ....store.replication.ha_service import HAConnection
+from ....store.replication.ha_service import HAConnection, HAService
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation
 from ...oracle.invariants import live, rep
 from ...oracle.judge import Judge
 from ...oracle.ledger import Ledger
-from ...oracle.replica_streams import MasterEnd, SlaveEnd, StreamEnd, StreamRules
+from ...oracle.replica_streams import MasterEnd, SlaveEnd, StreamEnd, StreamRules, check_figures
 from ...oracle.replicas import AnsweredPut, MasterHistory, Replicas
 from ..machines import PoweredMachine
 from .node import HA_PORT, ClusterNode
@@ -54,6 +54,10 @@ class ReplicatingNode(Protocol):
 
     @property
     def running(self) -> tuple[MessageStore, Disk, Machine]: ...
+
+    @property
+    def service(self) -> HAService:
+        """The running service."""
 
     @property
     def client(self) -> HAClient:
@@ -154,6 +158,7 @@ class ReplicationJudge:
         yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns, since_ns)
         transfer = store.commit_log.group_transfer
         if transfer is not None and not master.is_stopping:
+            yield from self.check_figures(master)
             with self.atomic():
                 counted = [cast(HAConnection, each).remote_address for each in transfer.replicas]
             yield from rep.check_counted_slaves(
@@ -248,11 +253,17 @@ class ReplicationJudge:
         cache_survives = profile.page_cache_survives and not allowances.has_reverted_data(node.life.disk)
         self.replicas.record_slave_crash(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
+    def check_figures(self, master: ReplicatingNode) -> Iterator[Violation]:
+        with self.atomic():
+            info = master.service.runtime_info()
+        return check_figures(info, self.master_ends, self.now_ns)
+
     def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
         is_logged = slave.has_logged_divergence
-        return rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
+        yield from self.check_figures(master)
+        yield from rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
 
 
 class _Watch:
@@ -369,11 +380,12 @@ class _SlaveConnections:
         """When the last attempt failed."""
         self._address = ""
         self._is_woken = False
-        """Whether a change of the master may still end the wait for the next attempt early."""
+        """Whether a change of the master, or its first address, may still end the wait for the next attempt early."""
 
     def before_connect(self, address: str) -> None:
         if address != self._address:
-            self._is_woken, self._address, self._newest, self._ended_ns = self._address != "", address, None, None
+            self._is_woken = self._address != "" or not self._node.config.ha_master_address
+            self._address, self._newest, self._ended_ns = address, None, None
             return
         newest, ended_ns = self._newest, self._ended_ns
         if newest is not None:
