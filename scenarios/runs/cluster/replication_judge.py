@@ -232,7 +232,7 @@ class ReplicationJudge:
 
     def master_replaced(self, new_master: MessageStore) -> None:
         """Judge the frames of a slave that others follow from now on, as those of their master."""
-        self.master_ends, self._readable, self._sent_to = [], [], 0
+        self.master_ends, self._readable = [], []
         self._recovered_end = new_master.log.max_offset
         self.history.begin(new_master.log)
 
