@@ -25,8 +25,17 @@ FOR_EXTRAS = (
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
-            *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
-            *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
+            *(
+                "access",
+                "answers",
+                "broker_clients",
+                "broker_replication",
+                "broker_settings",
+                "brokers",
+                "client_calls",
+            ),
+            *("client_requests", "late_answers", "name_servers", "operators", "pulls", "registration", "retries"),
+            "slaves",
         )
     ),
 )
