@@ -9,7 +9,7 @@
 Each end is observed at the calls of its program. `StreamRules.slack_ns` covers pauses and a slow disk.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
@@ -196,6 +196,23 @@ class MasterEnd(StreamEnd):
             if now_ns - since_ns > self.rules.slack_ns(since_ns):
                 summary, found = f"{self.label} delays readable data", _ms(now_ns - since_ns)
                 yield _broken(summary, field="frame", expected=_at_most(self.rules.slack_ns(since_ns)), found=found)
+
+
+def check_figures(info: Mapping[str, str], ends: Iterable[MasterEnd], now_ns: int) -> Iterator[Violation]:
+    """Yield a slave with other offsets in its master's figures than its last report and the end of the last frame.
+
+    The master may not have handled the last report yet, and may be about to send another frame.
+    """
+    for end in ends:
+        found = info.get(f"haSlave_{end.peer}")
+        if end.closed_ns is not None or found is None:
+            continue
+        record_tried("REP")
+        reported, sent = map(int, found.split(","))
+        if reported > end.reported_offset(now_ns) or sent < end.sent:
+            summary = f"the figures of a master have wrong offsets of {end.peer}"
+            expected = f"up to {end.reported_offset(now_ns)},{end.sent} or more"
+            yield _broken(summary, field="haSlave", expected=expected, found=found)
 
 
 @dataclass(slots=True, eq=False)

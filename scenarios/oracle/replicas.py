@@ -9,6 +9,7 @@ log starts another history. Bytes that were never sent are not kept.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import Struct
+from typing import Protocol
 
 from ...faults.disk.disk import Disk
 from ...store.config import FlushDiskType
@@ -17,6 +18,22 @@ from ...store.log.segment_queue import SegmentQueue
 from ...store.message_store import MessageStore
 from .allowances import count_sync_errors
 from .evidence import Violation
+
+
+class AnsweredPut(Protocol):
+    """A put at the time of its answer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def wait(self) -> bool: ...
+
+    @property
+    def asked_ns(self) -> int: ...
+
+    @property
+    def answered_ns(self) -> int | None: ...
 
 
 @dataclass(slots=True)
@@ -73,6 +90,11 @@ class Replicas:
         assert flushed_where >= 0, flushed_where
         self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
+
+    def record_new_disk(self, host: str) -> None:
+        """Forget what a slave reported before it got a new disk."""
+        if (held := self.held.pop(host, None)) is not None:
+            self.lost.append(held)
 
     def record_slave_retention(self, host: str, first: int) -> None:
         """Forget reported data before the first byte of a slave's log, which the slave removed from its full disk."""

@@ -2,7 +2,8 @@
 
     successful copy   every table in memory and in its file is the master's at some time of the copy
     failed copy       every table in memory is unchanged, or the master's at some time of the copy
-    restart           a slave finds the durable version of each file, or a later one of an unfinished write
+    restart           a slave finds the durable version of each file, or a later one of an unfinished write, and has
+                      its topics, groups and consumer offsets in memory, also those beyond the ends of its own queues
     source            every address from which a slave copies is that of a present or former master of its name
 
 The tables are topics, groups, consumer offsets and delay offsets. A version of topics or groups names their content.
@@ -61,11 +62,28 @@ class SlaveFiles:
         self.topics, self.groups, self.offsets, self.delays = topics, groups, offsets, delays
         self.all = topics, groups, offsets, delays
 
-    def check_loaded(self) -> Iterator[Violation]:
-        """META: yield each file that a start did not find as it was durable."""
+    def check_loaded(self, who: str, found: Tables | None) -> Iterator[Violation]:
+        """META: yield each file that a start did not find as it was durable.
+
+        found: the tables of a slave after its load, see `check_kept`; None if it has become a master.
+        """
         for versions in self.all:
             yield from check_version(versions)
+        if found is not None:
+            yield from self.check_kept(who, found)
+        for versions in self.all:
             versions.mark_loaded_durable()
+
+    def check_kept(self, who: str, found: Tables) -> Iterator[Violation]:
+        """REP: yield each table in memory that a load has changed. Only a master adapts offsets to its queues."""
+        record_tried("REP")
+        offsets = _offsets_in(self.offsets.loaded, self.offsets.path)
+        if found.offsets != offsets:
+            yield _changed(f"the progress of groups at {who}", str(offsets), str(found.offsets))
+        for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
+            loaded = _members_of(versions.loaded, versions.path, _TABLES[name])
+            if own.entries.keys() != loaded.keys():
+                yield _changed(f"{name} of {who}", _shown(loaded), _shown(own.entries))
 
     def check_written(self, who: str, found: Tables, window: CopyWindow) -> Iterator[Violation]:
         """REP: after a successful copy, yield each table that is not in its file. found: the tables in memory.
@@ -74,23 +92,28 @@ class SlaveFiles:
         """
         for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
             wanted = {entry: settings.json_members for entry, settings in own.entries.items()}
-            if not versions.unfinished and _durable_members(versions, _TABLES[name]) != wanted:
+            if not versions.unfinished and _members_of(versions.durable, versions.path, _TABLES[name]) != wanted:
                 yield _violation(f"the file with the {name} of {who}", str(wanted), _text_of(versions))
         if not self.offsets.unfinished:
-            tables = _durable_members(self.offsets, _OFFSETS)
-            durable = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
-            durable |= {(key, 0): offset for key, offset in _durable_members(self.offsets, _LIGHT_OFFSETS).items()}
+            durable = _offsets_in(self.offsets.durable, self.offsets.path)
             yield from _check_offsets(f"the file of {who}", durable, window)
         if not self.delays.unfinished:
-            levels = {int(level): offset for level, offset in _durable_members(self.delays, _OFFSETS).items()}
+            delays = _members_of(self.delays.durable, self.delays.path, _OFFSETS)
+            levels = {int(level): offset for level, offset in delays.items()}
             yield from _check_delays(f"the file of {who}", levels, window)
 
 
-def _durable_members(versions: Versions, table: str) -> Mapping[str, Any]:
-    if versions.durable is None:
+def _members_of(raw: bytes | None, path: str, table: str) -> Mapping[str, Any]:
+    if raw is None:
         return {}
-    members: Mapping[str, Any] = decode_side_json(versions.durable, file=versions.path).get(table, {})
+    members: Mapping[str, Any] = decode_side_json(raw, file=path).get(table, {})
     return members
+
+
+def _offsets_in(raw: bytes | None, path: str) -> dict[Place, int]:
+    tables, light = _members_of(raw, path, _OFFSETS), _members_of(raw, path, _LIGHT_OFFSETS)
+    offsets = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
+    return offsets | {(key, 0): offset for key, offset in light.items()}
 
 
 def _text_of(versions: Versions) -> str:
@@ -163,6 +186,10 @@ def _check_delays(who: str, found: Mapping[int, int], window: CopyWindow) -> Ite
 
 def _shown(entries: Mapping[str, object]) -> str:
     return ", ".join(sorted(entries))
+
+
+def _changed(summary: str, expected: str, found: str) -> Violation:
+    return Violation("REP", f"{summary} is not that of its file after a start", "", -1, "table", expected, found)
 
 
 def _violation(summary: str, expected: str, found: str) -> Violation:

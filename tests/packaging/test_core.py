@@ -25,8 +25,8 @@ FOR_EXTRAS = (
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
-            *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
-            "client_variety",
+            *("access", "answers", "broker_clients", "broker_replication", "broker_settings", "brokers", "client_calls"),
+            *("client_requests", "client_variety"),
             *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
         )
     ),

@@ -33,7 +33,6 @@ There are as many options as in `BROKER`, so that older seeds keep the rest of t
 SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),
     "memory": {"transient_pool": (False,)},
-    "transactions": {"chance": (0.0,)},
     "attribute_points": (False,),
     "heals": (False, False, False, False, True),
     "cluster": {
@@ -53,7 +52,7 @@ SLAVES: Mapping[str, Any] = {
     },
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""A broker without half messages. Its slaves may be off, die or lose their disks.
+"""Slaves of a broker. They may be off, die or lose their disks.
 
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
@@ -62,6 +61,13 @@ LIGHT_QUEUES: Mapping[str, Any] = {"light_queues": {"chance": (0.3,)}, "broker":
 SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 SLAVES_CHANCE = 0.33
+_FEW_SLAVES_CHANCE = 0.1
+"""For a scenario that costs three times as much with a slave."""
+_SLAVES_WITH_HALF_MESSAGES: Mapping[str, Any] = {
+    **SLAVES,
+    "broker": {**SLAVES["broker"], "slave_takes_over": (True,)},
+}
+"""Slaves copy the progress of the transaction check. In runs that heal, a slave checks as the new master."""
 PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
 """Pulls for one queue that wait over one connection, as those of two groups in one process do."""
 FILTERS: Mapping[str, Any] = {
@@ -188,7 +194,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             messages_each=(2, 4),
             transactions={"chance": (0.3, 1.0)},
             network=TROUBLED,
-        ),
+        ).with_late_optional(_FEW_SLAVES_CHANCE, slaves=_SLAVES_WITH_HALF_MESSAGES),
         stream="transactions-survive-the-network",
     ),
     # Clients send, pull and end transactions. The broker's disk returns errors, is slow or full, and its machine dies.

@@ -390,3 +390,14 @@ def _count_heartbeat_as_life(self: ReplicaLog) -> None:
 def _count_start_as_life(self: ReplicaLog, kept_offset: int) -> int:
     vars(self).pop("_heartbeat_ns", None)
     return _count_start_as_life.original(self, kept_offset)
+
+
+@bug("ha-figures-swapped", HAService, "runtime_info", found_by=("REP",))
+@needs(RECONNECTS)
+def swapped_figures(self: HAService) -> dict[str, str]:
+    """The figures of a master show what it has sent to a slave as what the slave has reported."""
+    info = swapped_figures.original(self)
+    for each in self.connections:
+        bit(each.sent != each.reported_offset)
+        info[f"haSlave_{each.remote_address}"] = f"{each.sent},{each.reported_offset}"
+    return info

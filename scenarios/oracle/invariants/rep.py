@@ -25,10 +25,10 @@ from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
 from ..evidence import Violation, record_tried
 from ..ledger import Ledger
-from ..put_entry import ProducerKnowledge, PutEntry
+from ..put_entry import ProducerKnowledge
 from ..recovered import RecoveredStore
 from ..replica_streams import MasterEnd
-from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
+from ..replicas import AnsweredPut, MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
 
 if TYPE_CHECKING:
     from ....store.broker.versioned_table import VersionedTable
@@ -38,7 +38,7 @@ _NS_PER_MS = 1_000_000
 
 
 def check_slave_acknowledged(
-    master: MessageStore, history: MasterHistory, replicas: Replicas, put: PutEntry, result: PutMessageResult
+    master: MessageStore, history: MasterHistory, replicas: Replicas, put: AnsweredPut, result: PutMessageResult
 ) -> Sequence[Violation]:
     """Return a put that a SYNC_MASTER answered OK although no slave has reported the put's bytes.
 
@@ -59,7 +59,7 @@ def check_slave_acknowledged(
 
 
 def check_slave_wait(
-    put: PutEntry,
+    put: AnsweredPut,
     result: PutMessageResult,
     ends: Sequence[MasterEnd],
     fallbehind_max: int,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....faults.disk.image import Image
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
@@ -23,7 +24,10 @@ from ....store.broker.server import AccessCheck, RemotingServer
 from ....store.broker.session import Session
 from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
+from ....store.network import Network
 from ....store.recovery.recovery import RecoveryReport
+from ....store.replication.ha_client import HAClient
+from ....store.replication.ha_service import HAService
 from ....store.world import Files, Signal, Task, World
 from ...claims.machine import core_of, world_of
 from ...claims.plan import Plan
@@ -43,6 +47,7 @@ from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .access_file import access_operator, load_access
 from .account import BrokerAccount
+from .broker_replication import BrokerReplication
 from .broker_settings import REGISTER_MS, broker_config_of, make_tables_of_users
 from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
@@ -68,10 +73,11 @@ class BrokerNode(Node):
         lasting: DiskLifecycle,
         find_master: Callable[[], "BrokerNode"],
         find_tables: FindTables,
+        replication: BrokerReplication | None,
     ) -> None:
         """settling, account and history belong to the broker or its master. lasting: the node's disk.
 
-        find_master: returns the node that slaves follow.
+        find_master: returns the node that slaves follow. replication: that of the broker's name, if it has slaves.
         """
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
@@ -81,6 +87,8 @@ class BrokerNode(Node):
         self._judge = settling.judge
         self._history = history
         self._find_tables = find_tables
+        self._replication = replication
+        self.is_stopping = False
         self._set_identity(identity, others)
         pools = {
             pool: PoolLimits(
@@ -132,7 +140,7 @@ class BrokerNode(Node):
         self._masters: set[str] = set()
         """The hosts of the present and former masters of the name. Name servers list a lost master for some time."""
         self.set_other_brokers(others)
-        self._config = store_config_of(self._plan, identity, others)
+        self.config = store_config_of(self._plan, identity, others)
         self._broker_config = broker_config_of(
             self._plan, identity.address, [other.address for other in others], self._kernel.wall_start_ms
         )
@@ -147,6 +155,8 @@ class BrokerNode(Node):
 
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
         """Make a slave the master from the next start on. others: the remaining brokers."""
+        if self._replication is not None:
+            self._replication.forget_master()
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._set_identity(self.identity._replace(address=master), others)
 
@@ -155,7 +165,7 @@ class BrokerNode(Node):
         super().power_on(life)
         self.is_disk_kept = False
         life.machine.at_death.append(self._note_death)
-        self._has_shut_down = False
+        self._has_shut_down = self.is_stopping = False
         self._operators = {}
         self._requests = None
         self._closed_ns = {}
@@ -163,6 +173,25 @@ class BrokerNode(Node):
     @property
     def has_been_on(self) -> bool:
         return self._life is not None
+
+    @property
+    def is_master(self) -> bool:
+        return not self.is_slave
+
+    @property
+    def running(self) -> tuple[MessageStore, Disk, Machine]:
+        return self.loaded, self.life.disk, self.life.machine
+
+    @property
+    def service(self) -> HAService:
+        broker, _ = self._loaded_store
+        assert broker.ha is not None, "there is a network"
+        return broker.ha
+
+    @property
+    def client(self) -> HAClient:
+        assert self.service.client is not None, "the broker is a slave"
+        return self.service.client
 
     def replace_disk(self, tables: Mapping[str, bytes]) -> None:
         """Replace the disk of a slave that is off by one with these files of tables and without a log."""
@@ -174,6 +203,8 @@ class BrokerNode(Node):
             image = image_with_file(image, path, raw)
         self.lasting.set_next_image(image if tables else None)
         self.copies.expect_files(tables)
+        assert self._replication is not None, "the node is a slave"
+        self._replication.replicas.record_new_disk(self.host)
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
@@ -195,7 +226,8 @@ class BrokerNode(Node):
 
     def boot(self) -> None:
         machine, disk, endpoint = self.life
-        world = world_of(machine, disk, endpoint, core=core_of(self._plan))
+        network: Network = endpoint if self._replication is None else self._replication.network_of(self, endpoint)
+        world = world_of(machine, disk, network, core=core_of(self._plan))
         server = self._server = RemotingServer(world, self._limits)
         server.on_failure = self._end_process
         server.listen([self.identity.address.address])
@@ -204,8 +236,10 @@ class BrokerNode(Node):
         if not self.is_slave:
             self._record_delivery_start()
         self._logged = []
-        if broker.ha is not None and broker.ha.client is not None:
-            broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
+        if self._replication is not None:
+            self._replication.watch(self)
+        if self.is_slave:
+            self.client.on_diverged = lambda master, error: self._logged.append(error)
         if self._plan.cluster.slaves:
             note_commits(broker.offsets, self.account.commits)
         if self.copies is not None and self.is_slave:
@@ -308,6 +342,7 @@ class BrokerNode(Node):
         assert self._server is not None, "the broker has been started"
         assert self._broker is not None, "the broker has been started"
         self._serves_since_ns = None
+        self.is_stopping = True
         for name in tuple(self._operators):
             self._stop_operator(name)
         if not self.is_slave:
@@ -325,6 +360,8 @@ class BrokerNode(Node):
                 self._broker.access.shutdown()
             plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
+        if self._replication is not None and not self.is_slave:
+            self._replication.check_stopped()
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
@@ -379,14 +416,12 @@ class BrokerNode(Node):
     def slave_cursors(self, master: "BrokerNode") -> Iterator[Cursor]:
         """Yield the cursors of a slave's log, tables and offsets. Each target is the value at the slave's master."""
         (slave, store), (broker, own) = self._loaded_store, master._loaded_store
-        assert slave.ha is not None, "there is a network"
-        assert slave.ha.client is not None, "the broker is a slave"
         assert broker.ha is not None, "there is a network"
         # the read of reported offsets is a scheduling point, so it comes first
         reports = [
             each.reported_offset for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")
         ]
-        names = slave.ha.client.name, self.name
+        names = self.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
         yield from quiescence.replication_cursors(*names, store, own, reports, within_ms)
         assert slave.synchronize is not None, "the broker is a slave"
@@ -408,15 +443,12 @@ class BrokerNode(Node):
 
     @property
     def _diverged_violation(self) -> DivergedError | None:
-        slave, _ = self._loaded_store
-        assert slave.ha is not None, "there is a network"
-        assert slave.ha.client is not None, "the broker is a slave"
-        return slave.ha.client.diverged
+        return self.client.diverged
 
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
         (_, store), (_, own), diverged = self._loaded_store, master._loaded_store, self._diverged_violation
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
-        return rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
+        yield from rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield violations since the last start. master: the master of the node's cluster."""
@@ -448,6 +480,11 @@ class BrokerNode(Node):
     def _loaded_store(self) -> tuple[Broker, MessageStore]:
         assert self._broker is not None, "the broker has been started"
         return self._broker, self.loaded
+
+    def record_crash(self, profile: CrashProfile) -> None:
+        """Record that a slave has lost what is in its page cache only."""
+        assert self._replication is not None, "the node is a slave"
+        self._replication.slave_crashed(self, profile, sync_flush=self._plan.cluster.slave_sync_flush)
 
     def record_log(self) -> None:
         if self.store is not None and not self.is_slave and not self._has_shut_down:
@@ -483,7 +520,7 @@ class BrokerNode(Node):
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         # Operators change the settings of a process in place.
-        broker = Broker(world, replace(self._config), replace(self._broker_config))
+        broker = Broker(world, replace(self.config), replace(self._broker_config))
         progress = self.account.ledger.delay_progress
         if self.copies is not None:
             self.copies.watch_files(broker)
@@ -496,11 +533,11 @@ class BrokerNode(Node):
             broker.load()
             return broker.own_store, broker.own_store.last_recovery
 
-        store = load_judged(self._kernel, self._plan, self._judge, machine, disk, self._config, load)
+        store = load_judged(self._kernel, self._plan, self._judge, machine, disk, self.config, load)
         if removals is not None:
             removals.store = store
         if self.copies is not None:
-            self._judge.report(self.copies.files.check_loaded())
+            self.copies.check_loaded(broker)
         if not self.is_slave:
             self._judge.report(side_files.check_version(progress))
             progress.mark_loaded_durable()
@@ -509,8 +546,8 @@ class BrokerNode(Node):
     def _judge_recovery(self, broker: Broker, disk: Disk) -> None:
         store = broker.own_store
         if self.is_slave:
-            self._judge.judge_recovery_alone(store, disk)
-            self._judge.report(rep.check_prefix(self.name, store, self._history))
+            assert self._replication is not None, "a slave has a master"
+            self._replication.slave_recovered(self, store, disk)
             self.store = store
             return
         topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
@@ -524,5 +561,8 @@ class BrokerNode(Node):
         found = self._judge.judge_recovery(store, disk)
         self._judge.report(retries.check_retries(Evidence(self.account.ledger, found)))
         self.account.note_recovery(found)
-        self._history.begin(store.log)
+        if self._replication is None:
+            self._history.begin(store.log)
+        else:
+            self._replication.master_recovered(store)
         self.store = store

@@ -24,6 +24,7 @@ from .access_client import AccessClient
 from .access_file import access_model
 from .account import BrokerAccount
 from .broker_node import BrokerNode
+from .broker_replication import BrokerReplication
 from .broker_settings import REGISTER_MS
 from .broker_user import BrokerUser, UserContext
 from .client_machine import ClientMachine
@@ -40,7 +41,7 @@ from .producer import ProducerClient
 from .retry_consumer import RetryConsumer
 from .route_operator import RouteOperator
 from .route_watcher import RouteWatcher
-from .routes import BrokerAddress, Routes
+from .routes import BROKER, BrokerAddress, Routes
 from .settings_operator import SettingsOperator, settings_at_start
 from .slave_lives import SlaveLives
 from .tailing_consumer import TailingConsumer
@@ -83,6 +84,10 @@ class BrokersAndClients(NetworkRun):
                     stream = choices.stream(f"accounts of {name}")
                     self._accounts[name].access = access_model(stream, plan, delayed_until_ns)
                 histories[name] = MasterHistory()
+        replication: BrokerReplication | None = None
+        if plan.cluster.slaves:
+            paused_ns, ledger = self._disturbances.paused_ns, self._settling.ledger
+            replication = BrokerReplication(plan, self._kernel, self._judge, ledger, paused_ns, histories[BROKER])
         self._brokers = [
             BrokerNode(
                 plan,
@@ -95,6 +100,7 @@ class BrokersAndClients(NetworkRun):
                 self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
                 lambda: self._brokers[0],
                 self._operator_tables,
+                replication if identity.address.broker == BROKER else None,
             )
             for identity in self._identities
         ]

@@ -141,6 +141,11 @@ class Routes:
                 return BrokerAddress(broker, broker_id, addresses[broker_id])
         return None
 
+    def master_of(self, broker: str) -> BrokerAddress | None:
+        """Return the present master of a name; None while no route has one."""
+        address = self._addresses.get(broker, {}).get(MASTER_ID)
+        return None if address is None else BrokerAddress(broker, MASTER_ID, address)
+
     def slaves_of(self, broker: str) -> list[BrokerAddress]:
         addresses = self._addresses.get(broker, {})
         return [BrokerAddress(broker, number, addresses[number]) for number in sorted(addresses) if number != MASTER_ID]

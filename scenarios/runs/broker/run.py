@@ -164,8 +164,10 @@ class BrokerRun(BrokersAndClients):
         if not node.is_slave:
             node.settling.judge.judge_crash(node.store, disk, profile)
             node.account.note_crash(self._persisted_within_ms, node.died_ns)
-        elif node.store is not None:
-            node.settling.judge.judge_positions_without_retention(node.store, disk)
+        else:
+            if node.store is not None:
+                node.settling.judge.judge_positions_without_retention(node.store, disk)
+            node.record_crash(profile)
         node.lasting.set_image_after_crash(disk, profile)
 
     @property

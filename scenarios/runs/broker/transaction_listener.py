@@ -1,13 +1,13 @@
 """Transaction listener: commits or rolls back the half messages of one producer.
 
-The listener decides at once, or when the broker sends a check request. The decision is made at random before the send
+The listener decides at once, or when the master sends a check request. The decision is made at random before the send
 and never changes. The request with the decision may be lost.
 """
 
 from collections import deque
 from contextlib import suppress
 
-from ....store.broker.remoting_client import ClientConnection
+from ....store.broker.remoting_client import ClientConnection, RemotingClient
 from ....store.broker.requests import RequestCode
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_record
 from ....store.formats.remoting.command import RemotingCommand
@@ -15,20 +15,21 @@ from ...oracle.invariants import tx
 from .broker_user import ANSWER_MS, BrokerUser
 from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat
 
+_ROUTE_MS = 100
+"""The interval of looks for a route to the master."""
+
 
 class TransactionListener:
     """Each member of the producer group gives the same answer."""
 
     def __init__(self, user: BrokerUser) -> None:
-        """Start the tasks. A single broker sends check requests over the producer's connection."""
-        broker, tasks = user.routes.only_broker, user.world.tasks
-        assert broker is not None, "only a single broker has half messages"
+        """Start the tasks. The only master sends check requests over the producer's connection."""
+        ((self._broker, self._account),) = user.run.accounts.items()
+        tasks = user.world.tasks
         self._user = user
-        self._account = user.run.accounts[broker.broker]
         self._asked: deque[RemotingCommand] = deque()
         self._more = tasks.signal(f"asked {user.name}")
         user.routes.on_request = self._on_request
-        self._client = user.routes.client(broker)
         tasks.spawn(f"heartbeat {user.name}", self._send_heartbeats)
         tasks.spawn(f"decide {user.name}", self._send_decisions)
 
@@ -47,14 +48,22 @@ class TransactionListener:
         transactions.record_decision(transaction, commits=commits, now_ns=self._user.now_ns)
         self._account.hits["half message decided in check"] += asked
         command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
-        with suppress(OSError):
-            self._client.invoke_one_way(command, ANSWER_MS)
+        if (client := self._client_of_master) is not None:
+            with suppress(OSError):
+                client.invoke_one_way(command, ANSWER_MS)
+
+    @property
+    def _client_of_master(self) -> RemotingClient | None:
+        master = self._user.routes.master_of(self._broker)
+        return None if master is None else self._user.routes.client(master)
 
     def _send_heartbeats(self) -> None:
         while True:
-            with suppress(OSError):
-                self._client.invoke(producer_heartbeat(self._user.name), ANSWER_MS)
-            self._user.world.tasks.sleep(HEARTBEAT_MS)
+            client = self._client_of_master
+            if client is not None:
+                with suppress(OSError):
+                    client.invoke(producer_heartbeat(self._user.name), ANSWER_MS)
+            self._user.world.tasks.sleep(_ROUTE_MS if client is None else HEARTBEAT_MS)
 
     def _send_decisions(self) -> None:
         while True:

@@ -94,6 +94,11 @@ class WatchedCopies:
         broker.topics.file, broker.groups.file, broker.offsets.file = topics, groups, offsets
         broker.own_store.schedule.file = delays
 
+    def check_loaded(self, broker: Broker) -> None:
+        """Check the files that a load has found, and the tables that it has made from them."""
+        found = self._tables_of(broker) if broker.is_slave else None
+        self._report(self.files.check_loaded(self._name, found))
+
     def watch_copies(self, broker: Broker) -> None:
         """Check each copy from now on."""
         assert broker.synchronize is not None, "the broker is a slave"

@@ -1,44 +1,84 @@
-"""Replication judge: compares all reports and frames that nodes send with their stores."""
+"""Replication judge: compares all reports and frames that nodes send with their stores, in cluster and broker runs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
-from ....store.config import BrokerRole, FlushDiskType
+from ....sim.machine import Machine
+from ....store.config import BrokerRole, FlushDiskType, StoreConfig
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.log.group_transfer import GroupTransferRequest
 from ....store.message_store import MessageStore
 from ....store.network import Network
-from ....store.replication.ha_service import HAConnection
+from ....store.replication.ha_client import HAClient
+from ....store.replication.ha_service import HAConnection, HAService
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation
 from ...oracle.invariants import live, rep
 from ...oracle.judge import Judge
 from ...oracle.ledger import Ledger
-from ...oracle.put_entry import PutEntry
-from ...oracle.replica_streams import MasterEnd, SlaveEnd, StreamEnd, StreamRules
-from ...oracle.replicas import MasterHistory, Replicas
-from .node import ClusterNode
+from ...oracle.replica_streams import MasterEnd, SlaveEnd, StreamEnd, StreamRules, check_figures
+from ...oracle.replicas import AnsweredPut, MasterHistory, Replicas
+from ..machines import PoweredMachine
+from .node import HA_PORT, ClusterNode
 from .watched_network import WatchedNetwork
 
 _MS = 1_000_000
+
+
+class ReplicatingNode(Protocol):
+    """A machine with a store and its replication."""
+
+    name: str
+    host: str
+    store: MessageStore | None
+    is_stopping: bool
+
+    @property
+    def is_master(self) -> bool: ...
+
+    @property
+    def config(self) -> StoreConfig: ...
+
+    @property
+    def loaded(self) -> MessageStore: ...
+
+    @property
+    def life(self) -> PoweredMachine: ...
+
+    @property
+    def running(self) -> tuple[MessageStore, Disk, Machine]: ...
+
+    @property
+    def service(self) -> HAService:
+        """The running service."""
+
+    @property
+    def client(self) -> HAClient:
+        """The client of a slave."""
 
 
 class ReplicationJudge:
     """Records the replication traffic of all nodes, and reports false sends and answers as violations."""
 
     def __init__(
-        self, plan: Plan, kernel: Kernel, judge: Judge, ledger: Ledger, paused_ns: Callable[[int], int]
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        judge: Judge,
+        ledger: Ledger,
+        paused_ns: Callable[[int], int],
+        history: MasterHistory | None = None,
     ) -> None:
-        """paused_ns: returns the sum of all pauses since a time."""
+        """paused_ns: returns the sum of all pauses since a time. history: that of the master, if it exists already."""
         self.replicas = Replicas()
-        self.history = MasterHistory()
+        self.history = history or MasterHistory()
         self._sent_to = 0
         """The log offset before which the master has sent bytes that must survive any crash of it."""
         self._recovered_end = 0
@@ -55,12 +95,12 @@ class ReplicationJudge:
         self._readable: list[tuple[int, int]] = []
         """Times since the master's start at which its log was readable up to an offset."""
 
-    def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
+    def network_of(self, node: ReplicatingNode, endpoint: Network) -> Network:
         if node.is_master:
             self.master_ends, self._readable = [], []
-        return WatchedNetwork(endpoint, partial(_MasterWatch, self, node), _SlaveConnections(self, node))
+        return WatchedNetwork(endpoint, HA_PORT, partial(_MasterWatch, self, node), _SlaveConnections(self, node))
 
-    def rules_of(self, node: ClusterNode) -> StreamRules:
+    def rules_of(self, node: ReplicatingNode) -> StreamRules:
         config, plan = node.config, self._plan
         work_ns = (live.pauses_ms_max(plan) + live.start_ms_max(plan)) * _MS
         return StreamRules(
@@ -107,7 +147,7 @@ class ReplicationJudge:
         return next((at_ns for at_ns, end in self._readable if end > offset), None)
 
     def check_answer(
-        self, master: ClusterNode, store: MessageStore, put: PutEntry, result: PutMessageResult
+        self, master: ReplicatingNode, store: MessageStore, put: AnsweredPut, result: PutMessageResult
     ) -> Iterator[Violation]:
         """Yield violations in the answer of a SYNC_MASTER to a put."""
         self.note_readable(store)
@@ -118,6 +158,7 @@ class ReplicationJudge:
         yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns, since_ns)
         transfer = store.commit_log.group_transfer
         if transfer is not None and not master.is_stopping:
+            yield from self.check_figures(master)
             with self.atomic():
                 counted = [cast(HAConnection, each).remote_address for each in transfer.replicas]
             yield from rep.check_counted_slaves(
@@ -143,7 +184,7 @@ class ReplicationJudge:
 
         cast(Any, transfer).submit = judged_submit
 
-    def judge_frame(self, node: ClusterNode, end: MasterEnd, data: bytes) -> None:
+    def judge_frame(self, node: ReplicatingNode, end: MasterEnd, data: bytes) -> None:
         """Record the master's log before each frame, and check whether the master may send it."""
         store, disk, _ = node.running
         self.history.extend(store.log)
@@ -164,7 +205,7 @@ class ReplicationJudge:
             if node.is_master and node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                 self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
-    def check_flushed(self, node: ClusterNode) -> None:
+    def check_flushed(self, node: ReplicatingNode) -> None:
         """Check that an unconnected slave with SYNC_FLUSH has flushed the received data."""
         store, disk, _ = node.running
         if allowances.has_any_fault(disk) or self.may_delay(disk):
@@ -176,7 +217,7 @@ class ReplicationJudge:
         """Check that a master that stopped has closed all connections."""
         self.report(rep.check_all_closed(self.master_ends))
 
-    def judge_report(self, node: ClusterNode, end: SlaveEnd, offset: int) -> None:
+    def judge_report(self, node: ReplicatingNode, end: SlaveEnd, offset: int) -> None:
         store, disk, _ = node.running
         if end.reported < 0:
             self.report(rep.check_first_request(node.host, store, offset))
@@ -195,7 +236,7 @@ class ReplicationJudge:
         self._recovered_end = new_master.log.max_offset
         self.history.begin(new_master.log)
 
-    def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
+    def slave_recovered(self, node: ReplicatingNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
         report, is_slave = store.last_recovery, node.config.broker_role is BrokerRole.SLAVE
@@ -206,23 +247,29 @@ class ReplicationJudge:
         self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.record_slave_recovery(node.host, store)
 
-    def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
+    def slave_crashed(self, node: ReplicatingNode, profile: CrashProfile, *, sync_flush: bool) -> None:
         """Record the end of a slave's machine, after which unconfirmed data may be lost."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
         cache_survives = profile.page_cache_survives and not allowances.has_reverted_data(node.life.disk)
         self.replicas.record_slave_crash(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
+    def check_figures(self, master: ReplicatingNode) -> Iterator[Violation]:
+        with self.atomic():
+            info = master.service.runtime_info()
+        return check_figures(info, self.master_ends, self.now_ns)
+
     def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
         is_logged = slave.has_logged_divergence
-        return rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
+        yield from self.check_figures(master)
+        yield from rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
 
 
 class _Watch:
     """Observes the calls of one end of a connection. A check of several values is atomic."""
 
-    def __init__(self, replication: ReplicationJudge, node: ClusterNode, end: StreamEnd) -> None:
+    def __init__(self, replication: ReplicationJudge, node: ReplicatingNode, end: StreamEnd) -> None:
         self._replication = replication
         self._node = node
         self._end = end
@@ -255,7 +302,7 @@ class _Watch:
 class _MasterWatch(_Watch):
     _end: MasterEnd
 
-    def __init__(self, replication: ReplicationJudge, node: ClusterNode, peer: str) -> None:
+    def __init__(self, replication: ReplicationJudge, node: ReplicatingNode, peer: str) -> None:
         label, rules = f"the master, to {peer},", replication.rules_of(node)
         super().__init__(replication, node, MasterEnd(label, rules, replication.now_ns, peer=peer))
         replication.master_ends.append(self._end)
@@ -277,7 +324,7 @@ class _MasterWatch(_Watch):
 class _SlaveWatch(_Watch):
     _end: SlaveEnd
 
-    def __init__(self, replication: ReplicationJudge, node: ClusterNode, master: str) -> None:
+    def __init__(self, replication: ReplicationJudge, node: ReplicatingNode, master: str) -> None:
         """master: its address."""
         super().__init__(replication, node, SlaveEnd(node.host, replication.rules_of(node), replication.now_ns))
         self._master = master
@@ -325,7 +372,7 @@ class _SlaveConnections:
     There is one at a time, and each is an interval after the last one to the same master.
     """
 
-    def __init__(self, replication: ReplicationJudge, node: ClusterNode) -> None:
+    def __init__(self, replication: ReplicationJudge, node: ReplicatingNode) -> None:
         self._replication = replication
         self._node = node
         self._newest: _SlaveWatch | None = None
@@ -333,11 +380,12 @@ class _SlaveConnections:
         """When the last attempt failed."""
         self._address = ""
         self._is_woken = False
-        """Whether a change of the master may still end the wait for the next attempt early."""
+        """Whether a change of the master, or its first address, may still end the wait for the next attempt early."""
 
     def before_connect(self, address: str) -> None:
         if address != self._address:
-            self._is_woken, self._address, self._newest, self._ended_ns = self._address != "", address, None, None
+            self._is_woken = self._address != "" or not self._node.config.ha_master_address
+            self._address, self._newest, self._ended_ns = address, None, None
             return
         newest, ended_ns = self._newest, self._ended_ns
         if newest is not None:

@@ -98,18 +98,22 @@ class _WatchedListener:
 
 
 class WatchedNetwork:
-    """Observes connections, but not pollers."""
+    """Observes the connections to one port, but not pollers."""
 
-    def __init__(self, network: Network, accepted: Callable[[str], Watch], own: Connecting) -> None:
+    def __init__(self, network: Network, port: int, accepted: Callable[[str], Watch], own: Connecting) -> None:
         """accepted: makes an observer for each accepted connection; own: observes outgoing connections."""
         self._network = network
+        self._port = f":{port}"
         self._accepted = accepted
         self._own = own
 
     def listen(self, address: str) -> Listener:
-        return _WatchedListener(self._network.listen(address), self._accepted)
+        listener = self._network.listen(address)
+        return _WatchedListener(listener, self._accepted) if address.endswith(self._port) else listener
 
     def connect(self, address: str, timeout_ms: int) -> Connection:
+        if not address.endswith(self._port):
+            return self._network.connect(address, timeout_ms)
         self._own.before_connect(address)
         try:
             connection = self._network.connect(address, timeout_ms)

@@ -7,7 +7,7 @@ import pytest
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import rep
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.replica_streams import MasterEnd, SlaveEnd, StreamRules
+from tornlog.scenarios.oracle.replica_streams import MasterEnd, SlaveEnd, StreamRules, check_figures
 from tornlog.store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.replication import FrameHeader, encode_frame_header, encode_report
 
@@ -167,3 +167,15 @@ def test_puts_wait_for_exactly_the_connected_slaves(
     end.last_receive_ns -= silent_ms * MS
     counted = [end.peer] if is_counted else []
     assert fields(rep.check_counted_slaves(counted, [end], at_ms * MS, lambda _: 10 * MS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("figures", "count"),
+    [("200,250", 0), ("-1,250", 0), ("200,300", 0), ("250,200", 1), ("201,250", 1), ("200,249", 1)],
+)
+def test_the_figures_of_a_master_name_the_last_report_and_frame_of_a_slave(figures: str, count: int) -> None:
+    end = master_end()
+    end.peer = "10.0.0.2:40000"
+    assert send(end, 200, 50, 1) == []
+    info = {"haSlave_10.0.0.2:40000": figures, "haLastClosed": ""}
+    assert fields(check_figures(info, [end], 2 * MS)) == ["haSlave"] * count

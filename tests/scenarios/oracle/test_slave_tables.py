@@ -107,3 +107,19 @@ def test_the_file_of_a_slave_with_light_queues_has_their_groups() -> None:
 )
 def test_a_slave_follows_only_masters_of_its_name(address: str, count: int) -> None:
     assert len(list(check_followed("slave", "tables", address, {"10.0.0.1", "10.0.0.3"}))) == count
+
+
+def test_a_slave_that_starts_has_the_tables_of_its_files() -> None:
+    files, found = SlaveFiles("/config"), WINDOW.after
+    topics, groups = found.topics.entries, found.groups.entries
+    files.topics.loaded = encode_side_json({"topicConfigTable": {key: topics[key].json_members for key in topics}})
+    files.groups.loaded = encode_side_json(
+        {"subscriptionGroupTable": {key: groups[key].json_members for key in groups}}
+    )
+    files.offsets.loaded = encode_side_json({"offsetTable": {"T0@consumers": {0: 5}}})
+    assert list(files.check_kept("slave", found)) == []
+
+    reduced = found._replace(offsets={("T0@consumers", 0): 4})
+    without_topics = found._replace(topics=found.topics._replace(entries={}))
+    for changed in (reduced, without_topics, found._replace(offsets={})):
+        assert len(list(files.check_kept("slave", changed))) == 1

@@ -1,0 +1,62 @@
+"""Bugs of replication that act in brokers only: answers to sends, registrations, and starts of slaves."""
+
+from ....store.broker.broker import Broker
+from ....store.formats.messages import PUT_OK, PutMessageResult
+from ....store.log.put_wait import PutWait
+from ....store.replication.ha_client import HAClient
+from ....store.services.consumer_offsets import ConsumerOffsetManager
+from ....store.services.transaction_check import CHECK_GROUP
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_READS = SCENARIOS["slave-reads"].ranges
+_TRANSACTIONS = SCENARIOS["transaction-network-faults"].ranges.replace(
+    sync_flush=(True,), memory={"transient_pool": (False,)}, cluster={"slaves": (1,)}
+)
+
+
+@bug("send-answered-before-slave", PutWait, "poll", found_by=("REP",))
+@needs(_READS, cluster={"sync_master": (True,)})
+def poll_sync_only(self: PutWait, now_ns: int) -> PutMessageResult | None:
+    """A SYNC_MASTER answers a send SUCCESS after the sync of its own disk."""
+    answer = poll_sync_only.original(self, now_ns)
+    if answer is not None or self._transfer is None:
+        return answer
+    flushed = PUT_OK if self._flush is None else self._flush.poll(now_ns)
+    if flushed is None:
+        return None
+    bit()
+    return self._combined_result(flushed, PUT_OK)
+
+
+@bug("slave-connects-at-each-registration", HAClient, "update_master_address", found_by=("REP",))
+@needs(_READS)
+def update_with_same_address(self: HAClient, address: str) -> None:
+    """A slave that registers with a name server ends the connection to its master, and connects again."""
+    bit(address == self.master_address)
+    with self._lock:
+        self.master_address = address
+        self.diverged = None
+    self._disconnect()
+    self.wake()
+
+
+@bug("slave-clamps-offsets", Broker, "load", found_by=("REP",))
+@needs(_READS)
+def load_and_clamp(self: Broker) -> None:
+    """A slave that starts reduces the offsets of groups to the ends of its own queues."""
+    load_and_clamp.original(self)
+    if self.is_slave:
+        bit(self.offsets.clamp_to_queues(self.store) > 0)
+
+
+@bug("slave-copies-no-check-progress", ConsumerOffsetManager, "replace", found_by=("REP",))
+@needs(_TRANSACTIONS)
+def replace_offsets_of_users(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
+    """A slave does not copy the progress of the transaction check, and asks again as the new master."""
+    replace_offsets_of_users.original(self, raw, sender)
+    with self._lock:
+        of_check = [key for key in self._offsets if key.endswith(f"@{CHECK_GROUP}")]
+        for key in of_check:
+            bit()
+            del self._offsets[key]
