@@ -193,7 +193,8 @@ class BrokersAndClients(NetworkRun):
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         servers, report = [each.address for each in addresses], self._judge.report
-        return Routes(world, servers, hits, only_broker=only_broker, encode=encode, report=report)
+        first = self._choices.stream("name servers").randbelow(len(servers), "first name server of a client")
+        return Routes(world, servers, hits, first=first, only_broker=only_broker, encode=encode, report=report)
 
     def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(
