@@ -9,7 +9,7 @@ from .mutant import Mutant
 
 _OF_BROKERS = (
     *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
-    *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
+    *("late_answers", "name_server_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
 )
 """Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 

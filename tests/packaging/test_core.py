@@ -21,12 +21,23 @@ FOR_EXTRAS = (
     "reports/cli/serve.py",
     "scenarios/campaigns/failures/request_texts.py",
     "scenarios/oracle/client_questions.py",
+    "scenarios/oracle/name_server_keys.py",
+    "scenarios/oracle/possible_brokers.py",
     "scenarios/oracle/registrations.py",
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
             *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
-            *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
+            *(
+                "late_answers",
+                "name_server_answers",
+                "name_servers",
+                "operators",
+                "pulls",
+                "registration",
+                "retries",
+                "slaves",
+            ),
         )
     ),
 )

@@ -30,7 +30,9 @@ from .client_machine import ClientMachine
 from .client_questioner import ClientQuestioner
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
+from .foreign_brokers import ForeignBrokers
 from .identities import identities_of
+from .key_operator import KeyOperator
 from .light_reader import LightReader
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
@@ -166,6 +168,10 @@ class BrokersAndClients(NetworkRun):
             self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
         if self._plan.broker.route_operators:
             self._users.append(RouteOperator(run, addresses))
+        if self._plan.broker.foreign_brokers:
+            self._users.append(ForeignBrokers(run, addresses))
+        if self._plan.broker.key_operators:
+            self._users.append(KeyOperator(run, addresses))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
