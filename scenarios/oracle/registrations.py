@@ -7,7 +7,7 @@
     topics        a topic that an operator deleted is in no route until a broker registers it again
 
 The end of an earlier connection has no effect, also if the name server notices it late. If two requests about a broker
-overlap, either may be the newest.
+overlap, either may be the newest. `possible_brokers` checks what must not be listed.
 Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
 
