@@ -315,6 +315,10 @@ class BrokerPlan:
     """1: an operator changes settings of running brokers, among them their permission."""
     route_operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator removes and restores permissions to write at name servers, and deletes topics there."""
+    foreign_brokers: int = knob_field(0, plain=0, weight=2)
+    """1: brokers of other clusters register with the name servers. They are programs without messages."""
+    key_operators: int = knob_field(0, plain=0, weight=2)
+    """1: an operator sets and deletes keys at name servers, among them those of ordered topics."""
     slave_absence_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per slave and life, that the slave stays off. An absence in the first life adds the slave late."""
     slave_death_chance: float = knob_field(0.0, plain=0.0, weight=2)

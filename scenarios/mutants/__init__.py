@@ -7,9 +7,10 @@ from ..claims.scenario import HAS_ACCOUNTS, HAS_BROKER
 from . import bugs
 from .mutant import Mutant
 
-_OF_BROKERS = (
+OF_BROKERS = (
     *("access", "answers", "broker_clients", "broker_replication", "broker_settings", "brokers", "client_calls"),
-    *("client_requests", "late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
+    *("client_requests", "client_variety", "late_answers", "name_server_answers", "name_servers", "operators", "pulls"),
+    *("registration", "retries", "slaves"),
 )
 """Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 
@@ -18,7 +19,7 @@ def _collect_mutants() -> dict[str, Mutant]:
     mutants = [
         mutant
         for module in iter_modules(bugs.__path__)
-        if (HAS_BROKER or module.name not in _OF_BROKERS) and (HAS_ACCOUNTS or module.name != "access")
+        if (HAS_BROKER or module.name not in OF_BROKERS) and (HAS_ACCOUNTS or module.name != "access")
         for mutant in vars(import_module(f".{module.name}", bugs.__name__)).values()
         if isinstance(mutant, Mutant)
     ]

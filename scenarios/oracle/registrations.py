@@ -7,7 +7,7 @@
     topics        a topic that an operator deleted is in no route until a broker registers it again
 
 The end of an earlier connection has no effect, also if the name server notices it late. If two requests about a broker
-overlap, either may be the newest.
+overlap, either may be the newest. `possible_brokers` checks what must not be listed.
 Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
 
@@ -41,6 +41,14 @@ class Registration(NamedTuple):
     topics: Mapping[str, Settings]
     """Topic -> (read queues, write queues, perm)."""
     begin_ns: int
+    cluster: str = ""
+    ha_address: str = ""
+    version: object = None
+    flags: Mapping[str, int] = {}
+    """Topic -> topicSysFlag."""
+
+    def without_topic(self, topic: str) -> "Registration":
+        return self._replace(topics={name: one for name, one in self.topics.items() if name != topic})
 
 
 class KnownRoutes(NamedTuple):
@@ -60,11 +68,19 @@ class Registrations:
     closed: dict[str, bool | None] = field(default_factory=dict)
     """Broker -> whether an operator has removed the permission to write; None if that is open. Missing: not removed."""
     _newest: dict[Key, Registration] = field(default_factory=dict)
+    _heard_ns: dict[Key, int] = field(default_factory=dict)
+    """Broker -> earliest possible time of its last query of a version since its newest registration."""
     _under_way: Counter[Key] = field(default_factory=Counter)
     """The number of requests about each broker that the name server executes now."""
     _overlapping: set[Key] = field(default_factory=set)
     _permissions_under_way: Counter[str] = field(default_factory=Counter)
     _overlapping_permissions: set[str] = field(default_factory=set)
+    _changes: int = 0
+    """The number of registrations so far."""
+    _streak: dict[Key, int] = field(default_factory=dict)
+    """Broker -> number of the registration since which it has been listed."""
+    _closed_at: dict[str, int] = field(default_factory=dict)
+    """Broker -> number of the last registration before an operator removed its permission."""
     _listed: set[Key] = field(default_factory=set)
     """Brokers that may be listed: those that have registered, and not unregistered since."""
 
@@ -74,6 +90,7 @@ class Registrations:
             self._overlapping.add(broker)
         self._under_way[broker] += 1
         self._listed.add(broker)
+        self._heard_ns.pop(broker, None)
         return self._newest.pop(broker, None)
 
     def end_request(
@@ -90,23 +107,34 @@ class Registrations:
         """
         self._under_way[broker] -= 1
         assert self._under_way[broker] >= 0, broker
-        if broker[1] == MASTER_ID and not _follows(before, registration):
-            self._doubt_permission(broker[0])  # the name may have left before, with the operator's change
+        follows = _follows(before, registration)
+        if broker[1] == MASTER_ID and not follows:
+            self._doubt_permission(broker[0], registration)  # the name may have left, with the operator's change
         if self._under_way[broker]:
             return
         is_certain = broker not in self._overlapping
         self._overlapping.discard(broker)
         if is_certain and registration is not None:
             self._newest[broker] = registration
+            self._changes += 1
+            if not follows:
+                self._streak[broker] = self._changes
         if is_certain and leaves:
             self._listed.discard(broker)
             names = {self.own_name, *(name for name, _ in self._listed)}
             if broker[0] not in names and not self._permissions_under_way[broker[0]]:
                 self.closed.pop(broker[0], None)
 
-    def _doubt_permission(self, name: str) -> None:
-        if name in self.closed and name != self.own_name:
-            self.closed[name] = None
+    def _doubt_permission(self, name: str, registration: Registration | None) -> None:
+        """Count a removed permission as open, unless a broker of the name has been listed since its removal."""
+        if name not in self.closed or name == self.own_name or self._permissions_under_way[name]:
+            return
+        closed_at, now_ns = self._closed_at.get(name, 0), 0 if registration is None else registration.begin_ns
+        for key, each in self._newest.items():
+            is_fresh = each.connection.is_open and now_ns - each.begin_ns < _LISTED_NS
+            if key[0] == name and is_fresh and self._streak[key] <= closed_at:
+                return
+        self.closed[name] = None
 
     def begin_permission(self, name: str) -> None:
         """Record that the name server begins to change the permission to write of a broker."""
@@ -127,12 +155,10 @@ class Registrations:
             return
         if not closes:
             self.closed.pop(name, None)
-        elif name == self.own_name or self._has_open_master(name):
-            self.closed[name] = True
-
-    def _has_open_master(self, name: str) -> bool:
-        master = self._newest.get((name, MASTER_ID))
-        return master is not None and master.connection.is_open
+        elif name == self.own_name or any(
+            key[0] == name and each.connection.is_open for key, each in self._newest.items()
+        ):
+            self.closed[name], self._closed_at[name] = True, self._changes
 
     def begin_deletion(self) -> Mapping[Key, Registration | None]:
         """Record that the name server begins to delete a topic from all registrations."""
@@ -141,14 +167,22 @@ class Registrations:
     def end_deletion(self, topic: str, before: Mapping[Key, Registration | None]) -> None:
         """topic: empty if the request failed. before: the result of `begin_deletion`."""
         for broker, each in before.items():
-            left = None if each is None else {name: one for name, one in each.topics.items() if name != topic}
-            after = None if each is None or left is None else each._replace(topics=left)
-            self.end_request(broker, after, each)
+            self.end_request(broker, None if each is None else each.without_topic(topic), each)
 
     def known_routes(self, now_ns: int) -> KnownRoutes:
         """Return the required content of a route. Call this before the name server reads its tables."""
-        brokers = {key: each for key, each in self._newest.items() if now_ns - each.begin_ns < _LISTED_NS}
+        heard = self._heard_ns
+        brokers = {
+            key: each
+            for key, each in self._newest.items()
+            if now_ns - max(each.begin_ns, heard.get(key, 0)) < _LISTED_NS
+        }
         return KnownRoutes(brokers, dict(self.closed))
+
+    def record_version_query(self, broker: Key, registration: Registration, begin_ns: int) -> None:
+        """Record that the name server has answered the version of a registration, which postpones the expiry."""
+        if self._newest.get(broker) is registration:
+            self._heard_ns[broker] = begin_ns
 
     def lasting_brokers(self, before: KnownRoutes) -> Mapping[Key, Registration]:
         """Return the brokers of which the same registrations still count."""

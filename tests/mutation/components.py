@@ -390,7 +390,7 @@ NOT_MUTATED: Mapping[str, str] = {
     "broker.broker_config": _SETTINGS,
     "broker.health": _FIGURES,
     "broker.hooks": "calls functions of a program that embeds a broker",
-    "broker.kv_config": "strings for programs; no promise depends on them",
+    "broker.kv_config": "its bugs in the catalogue of mutants need name-server-answers",
     "broker.limits": "protects a server from too many clients; the soak test exceeds the limits",
     "broker.live_settings": _SETTINGS,
     "broker.metrics": _FIGURES,

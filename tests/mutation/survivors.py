@@ -429,7 +429,7 @@ UNREACHED: dict[str, str] = {
         "only operators of brokers change settings, and its runs are of a lone store"
     ),
     "ignore-error:dispatch.DispatchService._dispatch_record#1": _NO_WRONG_NUMBER,
-    "ignore-error:names.NameServerProcessor.list_kv_configs#1": "no user asks for KV settings",
+    "ignore-error:names.NameServerProcessor.list_kv_configs#1": "no user of its component's runs asks for keys",
     "ignore-error:server.RemotingServer._make_response#1": "no broker of its component's runs has accounts",
     "ignore-error:subscriptions.SubscriptionData._expression_fault#1": (
         "no consumer of its component's runs names an invalid expression"
@@ -438,7 +438,7 @@ UNREACHED: dict[str, str] = {
         "only users of brokers look up offsets by time, and its runs are of a lone store"
     ),
     "drop-step:request_pool.RequestPool.join#1": "no stop of a run ends before its requests do",
-    "ignore-error:names.NameServerProcessor.put_kv_config#1": "no user changes KV settings",
+    "ignore-error:names.NameServerProcessor.put_kv_config#1": "no user of its component's runs changes keys",
     "ignore-error:pull.PullMessageProcessor._registered_subscription#3": (
         "no group of its component's runs lacks the subscription that a pull needs"
     ),
@@ -450,7 +450,7 @@ UNREACHED: dict[str, str] = {
         "no consumer of its component's runs pulls with a later version than its heartbeat had"
     ),
     "ignore-error:subscriptions._read_short_name#1": "no client of a run has a long name",
-    "drop-lock:name_server.NameServer.version_of#1": "no broker asks for the version of its topics",
+    "drop-lock:name_server.NameServer.version_of#1": "no broker of its component's runs asks for its topics' version",
     "ignore-error:send.SendMessageProcessor._retry_or_dead_letter#1": (
         "no group of a run has a name that is too long for a topic"
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.packaging.test_imports import absolute_names, is_within, module_name, modules_of
+from tornlog.scenarios.mutants import OF_BROKERS
 
 EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/studies")
 """Rooms that the core does not need."""
@@ -21,15 +22,10 @@ FOR_EXTRAS = (
     "reports/cli/serve.py",
     "scenarios/campaigns/failures/request_texts.py",
     "scenarios/oracle/client_questions.py",
+    "scenarios/oracle/name_server_keys.py",
+    "scenarios/oracle/possible_brokers.py",
     "scenarios/oracle/registrations.py",
-    *(
-        f"scenarios/mutants/bugs/{name}.py"
-        for name in (
-            *("access", "answers", "broker_clients", "broker_replication", "broker_settings", "brokers", "client_calls"),
-            *("client_requests", "client_variety"),
-            *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
-        )
-    ),
+    *(f"scenarios/mutants/bugs/{name}.py" for name in OF_BROKERS),
 )
 """Modules in folders of the core that only extras use. The core does not import them either."""
 

@@ -275,4 +275,31 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
+    # Brokers of other clusters come and go at the name server of one broker, and operators set keys there.
+    Scenario(
+        "name-server-answers",
+        "every answer of a name server has exactly the brokers, topics and versions of the registrations so far, and a "
+        "key keeps its value over a crash",
+        BROKER.replace(
+            endings=("stop", "crash at rest"),
+            lives=(1, 1, 2),
+            sync_flush=(True,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            queues_per_topic=(1,),
+            messages_each=(1,),
+            memory={"transient_pool": (False,)},
+            heals=(True, False),
+            broker={
+                "foreign_brokers": (1,),
+                "key_operators": (0, 1, 1),
+                "tailing_consumers": (0,),
+                "client_death_chance": (0.0,),
+                "rest_ms_max": (400_000,),
+                "idle_ms_max": (120_000, 400_000),
+                "off_ms_max": (1, 1_000),
+            },
+        ),
+    ),
 )

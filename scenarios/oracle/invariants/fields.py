@@ -40,11 +40,16 @@ CHECKED: dict[str, CheckedFields] = {
     "ISO": CheckedFields(("outcome of a second start", "changes of files"), (STORE,)),
     "START": CheckedFields(("outcome of a start",)),
     "LIVE": CheckedFields(("time of an answer", "delivery to a consumer", "services", "members of groups")),
-    "QUIET": CheckedFields(("positions of services", "progress of groups", "routes and tables of brokers")),
+    "QUIET": CheckedFields(("positions of services", "progress of groups", "routes, lists and tables of brokers")),
     "READ": CheckedFields(
         (*MESSAGE, *HEAD, "queueOffset", "physicalOffset", "answer to a pull: nextBeginOffset, minOffset, maxOffset")
     ),
-    "META": CheckedFields(("progress of groups and levels", "versions of side files", "topics and groups of a broker")),
+    "META": CheckedFields(
+        (
+            *("progress of groups and levels", "versions of side files", "topics and groups of a broker"),
+            "keys of a name server",
+        )
+    ),
     "SCAN": CheckedFields(("where a recovery begins to read", "the damage that it reports", "bytes of queues")),
     "FILES": CheckedFields(("names, sizes and modification times of files",)),
     "SCHED": CheckedFields(("storeTimestamp", "delivery of a delayed message", "progress of levels")),

@@ -38,6 +38,7 @@ from ...oracle.invariants import consumers, delivery, live, quiescence, rep, ret
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.invariants.routes import Presence
 from ...oracle.invariants.side_files import WatchedSideFile
+from ...oracle.name_server_keys import NameServerKeys
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
@@ -122,6 +123,7 @@ class BrokerNode(Node):
         self._closed_ns: dict[Session, int] = {}
         """Connection since the last start -> virtual time at which the broker had handled its end."""
         self._logged: list[DivergedError] = []
+        self._keys = NameServerKeys()
         self.copies: WatchedCopies | None = None
         """The value is None unless the node was a slave."""
         if self.is_slave:
@@ -233,6 +235,8 @@ class BrokerNode(Node):
         server.listen([self.identity.address.address])
         broker = self._broker = self._load_store_of_life(world, disk, machine)
         self._judge_recovery(broker, disk)
+        self._keys.begin_process()
+        self._judge.report(self._keys.check_loaded(broker.name_server.kv.namespace))
         if not self.is_slave:
             self._record_delivery_start()
         self._logged = []
@@ -254,7 +258,12 @@ class BrokerNode(Node):
             die_if_excused(self._kernel, machine, disk, error)
             raise
         report, ledger, paused_ns = self._judge.report, self.account.ledger, self.settling.paused_ns
-        own = OwnBroker(self.identity.address.broker, lambda topic: topic in broker.topics.table)
+        cluster, closed_ns = broker.config.broker_cluster_name, self._closed_ns
+        own = OwnBroker(
+            *(self.identity.address, cluster, lambda topic: topic in broker.topics.table),
+            *(lambda line: line in closed_ns, self._keys),
+            None if self._others else lambda: {name: each.order for name, each in broker.topics.table.items()},
+        )
         requests = WatchedRequests(
             *(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to),
             *(paused_ns, own, self._find_tables),

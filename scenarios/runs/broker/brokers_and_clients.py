@@ -31,7 +31,9 @@ from .client_machine import ClientMachine
 from .client_questioner import ClientQuestioner
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
+from .foreign_brokers import ForeignBrokers
 from .identities import identities_of
+from .key_operator import KeyOperator
 from .light_reader import LightReader
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
@@ -172,6 +174,10 @@ class BrokersAndClients(NetworkRun):
             self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
         if self._plan.broker.route_operators:
             self._users.append(RouteOperator(run, addresses))
+        if self._plan.broker.foreign_brokers:
+            self._users.append(ForeignBrokers(run, addresses))
+        if self._plan.broker.key_operators:
+            self._users.append(KeyOperator(run, addresses))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
@@ -199,7 +205,8 @@ class BrokersAndClients(NetworkRun):
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         servers, report = [each.address for each in addresses], self._judge.report
-        return Routes(world, servers, hits, only_broker=only_broker, encode=encode, report=report)
+        first = self._choices.stream("name servers").randbelow(len(servers), "first name server of a client")
+        return Routes(world, servers, hits, first=first, only_broker=only_broker, encode=encode, report=report)
 
     def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(

@@ -4,8 +4,8 @@
     pull                the broker suggested in the last answer, at first the master; another if that has no route
     offset of a group   the master, or a slave while no route has a master
 
-A client queries one name server until that fails, then the next. A client keeps its routes until a query returns new
-ones. A client of a single broker has a fixed address and queries no name server.
+A client begins with a random name server, and queries it until a query fails, then the next one. A client keeps its
+routes until a query returns new ones. A client of a single broker has a fixed address and queries no name server.
 Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
 updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
 """
@@ -54,11 +54,15 @@ class Routes:
         name_servers: Sequence[str],
         hits: Counter[str],
         *,
+        first: int = 0,
         only_broker: BrokerAddress | None = None,
         encode: Encode = encode_frame,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """only_broker: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`."""
+        """first: the name server to begin with, by its place in `name_servers`.
+
+        only_broker: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`.
+        """
         self.only_broker = only_broker
         self._report = report
         self.on_request: OnRequest | None = None
@@ -67,7 +71,7 @@ class Routes:
         self._world = world
         self._hits = hits
         self._name_servers = name_servers
-        self._asked = 0
+        self._asked = first
         self._addresses: dict[str, dict[int, str]] = {}
         """Broker name -> broker id -> address."""
         self._writeable: dict[str, list[str]] = {}

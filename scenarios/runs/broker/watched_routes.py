@@ -1,24 +1,38 @@
 """Watched routes: checks a name server's answers against the requests of brokers and operators that it has executed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard
-
-import msgspec
+from typing import Any, NamedTuple
 
 from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.kv_config import ORDER_TOPIC_CONFIG
+from ....store.broker.name_server import BROKERS_MAX
 from ....store.broker.outer_api import APART_MS, REGISTER_TIMEOUT_MS
-from ....store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
+from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.broker.router import Channel, Processor, Response
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...oracle.invariants import live
 from ...oracle.invariants.routes import Identity
+from ...oracle.name_server_keys import NameServerKeys
 from ...oracle.operator_tables import OperatorTables, Settings
-from ...oracle.registrations import KnownRoutes, Registration, Registrations
+from ...oracle.possible_brokers import Change, PossibleBrokers, listing_violation
+from ...oracle.registrations import Key, KnownRoutes, Registrations
 from .broker_settings import REGISTER_MS
+from .watched_keys import WatchedKeys
+from .watched_lists import (
+    WatchedLists,
+    accepts_only_json,
+    decode_body,
+    has_bare_keys,
+    identities_of,
+    is_success,
+    mistake_of,
+    registration_of,
+    settings_of,
+)
 
 Process = Callable[[Processor, RemotingCommand, Channel], Response]
 FindTables = Callable[[str], tuple[OperatorTables, int] | None]
@@ -29,8 +43,18 @@ _MS = 1_000_000
 class OwnBroker(NamedTuple):
     """The broker that contains a name server."""
 
-    name: str
+    identity: Identity
+    cluster: str
     has_topic: Callable[[str], bool]
+    has_ended: Callable[[Channel], bool]
+    """Whether the broker has handled the end of a connection."""
+    keys: NameServerKeys
+    orders: Callable[[], Mapping[str, bool]] | None
+    """As in `WatchedKeys`."""
+
+    @property
+    def name(self) -> str:
+        return self.identity[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +72,21 @@ class WatchedRoutes:
     _find_tables: FindTables
     _registered_ms: int | None
     _registrations: Registrations = field(init=False)
+    _possible: PossibleBrokers = field(init=False)
+    _keys: WatchedKeys = field(init=False)
     judges: dict[int, Process] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._registrations = Registrations(self._own.name)
+        own = self._own
+        self._registrations, self._possible = Registrations(own.name), PossibleBrokers(own.has_ended)
+        tables = self._registrations, self._possible
+        lists = WatchedLists(
+            self._process, self._now_ns, self._report, *tables, own.identity, own.cluster, own.has_topic
+        )
+        self._keys = WatchedKeys(self._process, self._report, own.keys, own.orders)
         self.judges = {
+            **lists.judges,
+            **self._keys.judges,
             RequestCode.REGISTER_BROKER: partial(self._process_change, registers=True),
             RequestCode.UNREGISTER_BROKER: partial(self._process_change, registers=False),
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: partial(self._process_permission, closes=True),
@@ -66,50 +100,106 @@ class WatchedRoutes:
     ) -> Response:
         fields, registration, begin_ns = request.ext_fields, None, self._now_ns()
         broker, leaves = (fields["brokerName"], int(fields["brokerId"])), False
-        before = self._registrations.begin_request(broker)
+        known, settled, absent = self._registrations.known_routes(begin_ns), *self._absent(begin_ns)
+        before, ordered = self._registrations.begin_request(broker), self._own.keys.namespace(ORDER_TOPIC_CONFIG)
+        count_max = self._possible.count_max()
+        self._possible.begin_request(broker)
         try:
             response = self._process(processor, request, channel)
-            is_done = _is_success(response)
+            is_done = is_success(response)
             if registers and is_done:
-                topics = msgspec.json.decode(request.body)["topicConfigSerializeWrapper"]["topicConfigTable"]
-                settings = {name: _settings(entry) for name, entry in topics.items()}
-                registration = Registration(channel, fields["brokerAddr"], settings, begin_ns)
+                registration = registration_of(request, channel, begin_ns)
             leaves = is_done and not registers
         finally:
+            heard_ns = self._now_ns() if registration is not None else 0
             self._registrations.end_request(broker, registration, before, leaves=leaves)
+            self._possible.end_request(broker, registration, heard_ns=heard_ns, leaves=leaves)
+        if registers and isinstance(response, RemotingCommand):
+            is_certain = broker in known.brokers and known.brokers[broker].connection.is_open
+            self._check_refusal(broker, request, response, may_be_full=count_max >= BROKERS_MAX and not is_certain)
+            if is_success(response):
+                self._check_master(broker, response, known, settled, absent)
+                self._keys.check_table(ORDER_TOPIC_CONFIG, ordered, response.body)
         return response
+
+    def _check_refusal(
+        self, broker: Key, request: RemotingCommand, response: RemotingCommand, *, may_be_full: bool
+    ) -> None:
+        """A name server refuses only wrong registrations, and further brokers if it has as many as possible."""
+        mistake, is_done = mistake_of(request), is_success(response)
+        if is_done if mistake else not (is_done or may_be_full):
+            summary = f"a registration of {broker} is {'accepted' if is_done else 'refused'}"
+            self._report([listing_violation(summary, mistake or "SUCCESS", str(response.remark))])
+
+    def _absent(self, now_ns: int) -> tuple[Change, set[Key]]:
+        return self._possible.settled(), self._possible.absent(now_ns)
+
+    def _check_master(
+        self, broker: Key, response: RemotingCommand, known: KnownRoutes, settled: Change, absent: set[Key]
+    ) -> None:
+        """The answer to a slave has the addresses of its master, if that is registered. No other answer has them."""
+        own, fields = self._own.identity, response.ext_fields
+        found, master = (fields.get("masterAddr", ""), fields.get("haServerAddr", "")), (broker[0], MASTER_ID)
+        lasting = self._registrations.lasting_brokers(known).get(master)
+        if broker[1] == MASTER_ID:
+            expected = "", ""
+        elif master == own[:2]:
+            expected = own[2], found[1]
+        elif lasting is not None:
+            expected = lasting.address, lasting.ha_address
+        elif self._possible.is_absent_still(master, settled, absent):
+            expected = "", ""
+        else:
+            return
+        if found != expected:
+            summary = f"the answer to the registration of {broker} has another master"
+            self._report([listing_violation(summary, str(expected), str(found))])
 
     def _process_permission(
         self, processor: Processor, request: RemotingCommand, channel: Channel, *, closes: bool
     ) -> Response:
-        name, is_done = request.ext_fields["brokerName"], False
+        name, is_done, asked_ns = request.ext_fields["brokerName"], False, self._now_ns()
+        known, (settled, absent) = self._registrations.known_routes(asked_ns), self._absent(asked_ns)
         self._registrations.begin_permission(name)
         try:
             response = self._process(processor, request, channel)
-            is_done = _is_success(response)
+            is_done = is_success(response)
         finally:
             self._registrations.end_permission(name, closes=closes if is_done else None)
+        lasting = self._registrations.lasting_brokers(known)
+        topics = self._possible.topics_of_name(name, lasting, settled, absent)
+        if is_success(response) and topics is not None and name != self._own.name:
+            found = int(response.ext_fields["wipeTopicCount" if closes else "addTopicCount"])
+            if found != len(topics):
+                summary = f"a change of {name}'s permission counts other topics"
+                self._report([listing_violation(summary, str(sorted(topics)), str(found))])
         return response
 
     def _process_deletion(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
-        before, deleted = self._registrations.begin_deletion(), ""
+        before, brokers, deleted = self._registrations.begin_deletion(), self._possible.begin_deletion(), ""
         try:
             response = self._process(processor, request, channel)
-            deleted = request.ext_fields["topic"] if _is_success(response) else ""
+            deleted = request.ext_fields["topic"] if is_success(response) else ""
         finally:
             self._registrations.end_deletion(deleted, before)
+            self._possible.end_deletion(deleted, brokers)
         return response
 
     def _process_route(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         topic, asked_ns = request.ext_fields["topic"], self._now_ns()
         expected, is_own = self._registrations.known_routes(asked_ns), self._own.has_topic(topic)
-        try:
-            response = self._process(processor, request, channel)
-        except RequestRefusedError:  # no broker has the topic
+        (settled, absent), order = self._absent(asked_ns), self._own.keys.order_of(topic)
+        response = self._process(processor, request, channel)
+        if isinstance(response, RemotingCommand) and response.code == ResponseCode.TOPIC_NOT_EXIST:
             self._check(topic, expected, asked_ns, None, is_own=is_own)
-            raise
-        if _is_success(response):
-            self._check(topic, expected, asked_ns, msgspec.json.decode(response.body), is_own=is_own)
+        if is_success(response):
+            route, is_quoted = decode_body(response.body), accepts_only_json(request)
+            if has_bare_keys(response.body) is is_quoted:
+                self._report([listing_violation("a route has broker ids in another form", str(is_quoted), "not")])
+            self._check(topic, expected, asked_ns, route, is_own=is_own)
+            if found := list(self._possible.check_listed(identities_of(route), settled, absent, self._own.identity)):
+                self._report(found)
+            self._keys.check_route(topic, order, route)
         return response
 
     def _check(
@@ -117,13 +207,27 @@ class WatchedRoutes:
     ) -> None:
         identities, queues = set[Identity](), dict[str, Settings]()
         if route is not None:
-            identities = _identities(route)
-            queues = {each["brokerName"]: _settings(each) for each in route["queueDatas"]}
+            identities = identities_of(route)
+            queues = {each["brokerName"]: settings_of(each) for each in route["queueDatas"]}
         is_own |= self._own.has_topic(topic)
         violations = list(self._registrations.check_route(topic, expected, identities, queues, is_own=is_own))
         violations += self._check_registered(topic, expected, asked_ns)
+        violations += self._check_flags(topic, expected, () if route is None else route["queueDatas"])
         if violations:
             self._report(violations)
+
+    def _check_flags(
+        self, topic: str, expected: KnownRoutes, queues: Iterable[Mapping[str, Any]]
+    ) -> Iterator[Violation]:
+        """Yield queues with another topicSysFlag than a master's newest registration."""
+        lasting = self._registrations.lasting_brokers(expected)
+        for each in queues:
+            master = lasting.get((each["brokerName"], MASTER_ID))
+            if master is None or topic not in master.topics:
+                continue  # the queues of a slave, which may be older
+            flag, found = master.flags[topic], each["topicSysFlag"]
+            if found != flag:
+                yield listing_violation(f"a route of {topic} has other flags", str(flag), str(found))
 
     def _check_registered(self, topic: str, expected: KnownRoutes, asked_ns: int) -> Iterator[Violation]:
         """Yield a master if its newest registration lacks a change that an operator made long enough ago."""
@@ -153,18 +257,4 @@ def registered_ms_max(plan: Plan) -> int | None:
 
 def identities_of_route(body: bytes) -> set[Identity]:
     """Return name, id and address of each broker in a route."""
-    return _identities(msgspec.json.decode(body))
-
-
-def _identities(route: Mapping[str, Any]) -> set[Identity]:
-    return {
-        (each["brokerName"], int(key), at) for each in route["brokerDatas"] for key, at in each["brokerAddrs"].items()
-    }
-
-
-def _settings(entry: Mapping[str, Any]) -> Settings:
-    return entry["readQueueNums"], entry["writeQueueNums"], entry["perm"]
-
-
-def _is_success(response: Response) -> TypeGuard[RemotingCommand]:
-    return isinstance(response, RemotingCommand) and response.code == ResponseCode.SUCCESS
+    return identities_of(decode_body(body))

@@ -165,3 +165,23 @@ def test_changes_of_a_permission_that_overlap_leave_open_which_is_the_newest() -
     registrations.end_permission("a", closes=False)
     registrations.end_permission("a", closes=True)
     assert (wrong(registrations, a=OPEN), wrong(registrations, a=CLOSED)) == (0, 0)
+
+
+@pytest.mark.parametrize("slave_since", ["before", "after"])
+def test_a_removed_permission_lasts_while_a_slave_stays_registered(slave_since: str) -> None:
+    registrations = Registrations()
+
+    def register_slave() -> None:
+        before = registrations.begin_request(("a", 1))
+        registrations.end_request(("a", 1), Registration(Line(), "10.0.0.2", {}, 0), before)
+
+    register(registrations, Line())
+    if slave_since == "before":
+        register_slave()
+    change_permission(registrations, closes=True)
+    if slave_since == "after":
+        register_slave()
+    master = registrations.begin_request(MASTER)
+    registrations.end_request(MASTER, None, master, leaves=True)
+    register(registrations, Line())
+    assert registrations.closed == {"a": True if slave_since == "before" else None}

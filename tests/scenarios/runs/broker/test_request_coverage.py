@@ -133,6 +133,23 @@ USERS: dict[str, UserRequests] = {
         (Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER, Code.DELETE_TOPIC_IN_NAMESRV),
         has("broker.route_operators"),
     ),
+    "foreign brokers": UserRequests(
+        (
+            *(Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.QUERY_DATA_VERSION, Code.GET_ROUTEINFO_BY_TOPIC),
+            *(Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER, Code.DELETE_TOPIC_IN_NAMESRV),
+            *(Code.GET_BROKER_CLUSTER_INFO, Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.GET_TOPICS_BY_CLUSTER),
+            *(Code.GET_UNIT_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST),
+            Code.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        ),
+        has("broker.foreign_brokers"),
+    ),
+    "operators of keys": UserRequests(
+        (
+            *(Code.PUT_KV_CONFIG, Code.DELETE_KV_CONFIG, Code.GET_KV_CONFIG, Code.GET_KVLIST_BY_NAMESPACE),
+            *(Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG, Code.GET_ROUTEINFO_BY_TOPIC),
+        ),
+        has("broker.key_operators"),
+    ),
     "route watchers": UserRequests((Code.GET_ROUTEINFO_BY_TOPIC,), has("broker.watches_routes")),
     "slaves": UserRequests(
         (
