@@ -64,6 +64,8 @@ SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["clus
 SLAVES_CHANCE = 0.33
 PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
 """Pulls for one queue that wait over one connection, as those of two groups in one process do."""
+GROUPS: Mapping[str, Any] = {"broker": {"group_operators": (1,)}}
+"""An operator with groups of its own. It adds up to 70 requests to a run."""
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),
@@ -232,7 +234,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
             broker={"registers_filters": (False, True, True)},
             settings={"enable_consume_queue_ext": (False, True, True)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(0.3, groups=GROUPS),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.
@@ -255,7 +259,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION)
+        .with_late_optional(0.3, groups=GROUPS),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.
