@@ -26,7 +26,16 @@ FOR_EXTRAS = (
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
             *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_calls", "client_requests"),
-            *("late_answers", "name_servers", "operators", "pulls", "registration", "retries", "slaves"),
+            *(
+                "group_changes",
+                "late_answers",
+                "name_servers",
+                "operators",
+                "pulls",
+                "registration",
+                "retries",
+                "slaves",
+            ),
         )
     ),
 )
