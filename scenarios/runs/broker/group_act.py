@@ -4,12 +4,14 @@ Each client has a connection of its own. The next request waits for the answer, 
 Source: RocketMQ ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
+from ...oracle.evidence import Violation
 from ...oracle.group_delivery import Queue
 from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
 from ...oracle.group_model import GroupModel, GroupSettings, Notice, Said, Subscribed, check_view
@@ -86,8 +88,11 @@ class GroupAct:
         """A later answer over the same connection shows that all notices have arrived."""
         for client in self.clients:
             self.ask(client, member_list_command(self.groups[0]), ResponseCode.SYSTEM_ERROR)
-            expected = sorted(self.model.notices.get(client.client_id, []))
-            self.report("LIVE", f"{client.client_id} gets wrong notices", expected, sorted(client.received))
+            self.run.report(self.check_notices_of(client))
+
+    def check_notices_of(self, client: GroupClient) -> Iterator[Violation]:
+        expected, found = sorted(self.model.notices.get(client.client_id, [])), sorted(client.received)
+        return check_view("LIVE", f"{client.client_id} gets wrong notices", expected, found)
 
     def ask(self, client: GroupClient, command: RemotingCommand, *refusals: ResponseCode) -> Reply:
         """Return an answer with SUCCESS, or with an expected refusal."""
