@@ -309,6 +309,10 @@ class BrokerPlan:
     """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
     operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
+    group_operators: int = knob_field(0, plain=0, weight=2)
+    """1: an operator has groups of its own, and compares each answer about them with a model. Needs a network and disk
+    without faults.
+    """
     client_questions: int = knob_field(0, plain=0, weight=2)
     """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)

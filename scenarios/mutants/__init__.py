@@ -9,8 +9,8 @@ from .mutant import Mutant
 
 OF_BROKERS = (
     *("access", "answers", "broker_clients", "broker_replication", "broker_settings", "brokers", "client_calls"),
-    *("client_requests", "client_variety", "late_answers", "name_server_answers", "name_servers", "operators", "pulls"),
-    *("registration", "retries", "slaves"),
+    *("client_requests", "client_variety", "group_changes", "late_answers", "name_server_answers", "name_servers"),
+    *("operators", "pulls", "registration", "retries", "slaves"),
 )
 """Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 

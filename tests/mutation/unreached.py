@@ -44,7 +44,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.fair_queue:HostFairQueue.*", "broker.request_pool:RequestPool._count_*"),
         "broker.processors.send:SendMessageProcessor.send_back",
     ),
-    "consumers of runs keep one expression, never broadcast, and pull as often as they register": (
+    "few seeds have a group that changes its expression or broadcasts": (
         *("services.consumer_filter:*", "broker.subscriptions:*", "broker.processors.pull:*._registered_subscription"),
         "filters.message_filter:TagFilter.matches_record",
         "filters.message_filter:TagFilter.parse",

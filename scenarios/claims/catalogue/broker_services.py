@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import BROKER, FAIR, GROUPS, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -116,7 +116,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
-        .with_late_optional(0.5, reconnects=_RECONNECTS),
+        .with_late_optional(0.5, reconnects=_RECONNECTS)
+        .with_late_optional(0.2, groups=GROUPS),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -140,7 +141,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
-        .with_late_optional(0.5, reconnects=_RECONNECTS),
+        .with_late_optional(0.5, reconnects=_RECONNECTS)
+        .with_late_optional(0.3, groups=GROUPS),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
@@ -188,7 +190,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
         .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
-        .with_late_optional(0.3, questions=_CLIENT_QUESTIONS),
+        .with_late_optional(0.3, questions=_CLIENT_QUESTIONS)
+        .with_late_optional(0.4, groups=GROUPS),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

@@ -76,6 +76,8 @@ FILTERS: Mapping[str, Any] = {
     "settings": {"enable_consume_queue_ext": (False, True)},
 }
 """Groups with different subscriptions that wait for the same queue."""
+GROUPS: Mapping[str, Any] = {"broker": {"group_operators": (1,)}}
+"""An operator with groups of its own. It adds up to 70 requests to a run."""
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),
@@ -245,7 +247,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
             broker={"registers_filters": (False, True, True)},
             settings={"enable_consume_queue_ext": (False, True, True)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(0.3, groups=GROUPS),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.
@@ -268,7 +272,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION)
+        .with_late_optional(0.3, groups=GROUPS),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.

@@ -26,6 +26,7 @@ from ..transaction_log import TransactionLog
 from ..transactions import FoundTransaction, Transaction, TransactionDecision, Transactions
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+_SYSTEM_ERROR = 1  # RocketMQ ResponseCode
 
 
 def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
@@ -276,6 +277,18 @@ def check_decision_answer(
     elif can_be_found:
         yield _decision_answer_violation(
             f"a sound decision about {name} was turned away", "status", done.name, status.name
+        )
+
+
+def check_decision_accepted(name: str, code: int, remark: str | None) -> Iterator[Violation]:
+    """Yield a broker's refusal of a decision that it has asked for, also if the producer repeats the decision.
+
+    code, remark: of the answer. The broker may be busy or stop, so that the commit cannot be stored.
+    """
+    record_tried("TX")
+    if code == _SYSTEM_ERROR and remark != EndTransactionStatus.PUT_FAILED.value:
+        yield _decision_answer_violation(
+            f"a sound decision about {name} was turned away", "code", "SUCCESS", str(remark)
         )
 
 

@@ -32,6 +32,7 @@ from .client_questioner import ClientQuestioner
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
 from .foreign_brokers import ForeignBrokers
+from .group_operator import GroupOperator
 from .identities import identities_of
 from .key_operator import KeyOperator
 from .light_reader import LightReader
@@ -164,6 +165,8 @@ class BrokersAndClients(NetworkRun):
         addresses = [each.address for each in self._identities]
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues, addresses))
+        if self._plan.broker.group_operators:
+            self._users.append(GroupOperator(run))
         if self._plan.broker.settings_operators:
             self._users.append(SettingsOperator(run, queues, addresses))
         if self._plan.broker.client_questions:

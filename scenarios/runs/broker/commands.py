@@ -92,7 +92,7 @@ def end_transaction_command(
 
 
 def producer_heartbeat(client_id: str) -> RemotingCommand:
-    return _heartbeat(client_id, producers=[{"groupName": PRODUCER_GROUP}])
+    return heartbeat_command(client_id, producers=[PRODUCER_GROUP])
 
 
 def consumer_heartbeat(
@@ -105,16 +105,22 @@ def consumer_heartbeat(
 ) -> RemotingCommand:
     expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": version}
     wanted = [{"topic": topic, **expression} for topic in topics]
-    return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
+    return heartbeat_command(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
 
 
 def groups_heartbeat(client_id: str, groups: Iterable[str]) -> RemotingCommand:
     """Return the heartbeat of a client that is a member of several groups and subscribes to nothing."""
-    return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": []} for group in groups])
+    consumers = [{"groupName": group, "subscriptionDataSet": []} for group in groups]
+    return heartbeat_command(client_id, consumers=consumers)
 
 
-def unregister_command(client_id: str, group: str) -> RemotingCommand:
-    return make_request(RequestCode.UNREGISTER_CLIENT, clientID=client_id, consumerGroup=group)
+def unregister_command(
+    client_id: str, group: str, *, consumers: bool = True, producers: bool = False
+) -> RemotingCommand:
+    """consumers, producers: whether the client leaves the consumers and the producers of this name."""
+    fields = {"consumerGroup": group} if consumers else {}
+    fields |= {"producerGroup": group} if producers else {}
+    return make_request(RequestCode.UNREGISTER_CLIENT, clientID=client_id, **fields)
 
 
 def member_list_command(group: str) -> RemotingCommand:
@@ -130,10 +136,12 @@ def lock_command(
     return RemotingCommand(code, 0, body=encode_json_body(said))
 
 
-def _heartbeat(
-    client_id: str, *, producers: Sequence[Mapping[str, Any]] = (), consumers: Sequence[Mapping[str, Any]] = ()
+def heartbeat_command(
+    client_id: str, *, producers: Iterable[str] = (), consumers: Sequence[Mapping[str, Any]] = ()
 ) -> RemotingCommand:
-    said = {"clientID": client_id, "producerDataSet": list(producers), "consumerDataSet": list(consumers)}
+    """producers: groups. consumers: RocketMQ's ConsumerData of each group."""
+    groups = [{"groupName": group} for group in producers]
+    said = {"clientID": client_id, "producerDataSet": groups, "consumerDataSet": list(consumers)}
     return RemotingCommand(RequestCode.HEART_BEAT, 0, body=encode_json_body(said))
 
 
@@ -224,11 +232,18 @@ def route_command(topic: str) -> RemotingCommand:
 
 
 def topic_command(
-    topic: str, *, reads: int = 1, writes: int = 1, perm: int = 6, order: bool = False
+    topic: str,
+    *,
+    reads: int = 1,
+    writes: int = 1,
+    perm: int = 6,
+    order: bool = False,
+    flag: int = 0,
+    filter_type: str = "SINGLE_TAG",
 ) -> RemotingCommand:
     """Return a request that creates or changes a topic. reads, writes: numbers of queues."""
     fields = {"topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": reads, "writeQueueNums": writes}
-    fields |= {"perm": perm, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": order}
+    fields |= {"perm": perm, "topicFilterType": filter_type, "topicSysFlag": flag, "order": order}
     return make_request(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)
 
 

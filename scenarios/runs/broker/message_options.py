@@ -29,7 +29,7 @@ def _tier_of(properties: bytes) -> bytes:
 
 
 EVERYTHING = Subscription(TAG, "*", lambda _: True)
-_SUBSCRIPTIONS = (
+SUBSCRIPTIONS = (
     Subscription(TAG, "TagA || TagB", lambda has: _tag_of(has) in (b"TagA", b"TagB")),
     Subscription(TAG, "TagC", lambda has: _tag_of(has) == b"TagC"),
     Subscription(SQL92, "tier BETWEEN 1 AND 2", lambda has: _tier_of(has) in (b"1", b"2")),
@@ -38,7 +38,7 @@ _SUBSCRIPTIONS = (
 
 
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
-    return stream.choice(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
+    return stream.choice(SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
 
 
 def put_name(message: str, tries: int) -> str:

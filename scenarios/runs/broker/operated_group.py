@@ -23,6 +23,7 @@ from ....store.broker.topic_names import retry_topic
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
 from ...claims.catalogue.brokers import FAIR, TROUBLED
+from ...claims.plan import Plan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.reader import property_of
 from ...workload.drawing import TAGS
@@ -50,6 +51,11 @@ _OFFSETS_MAX, _PULLED_MAX = 9, 32
 _BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
 
 
+def stays_connected(plan: Plan) -> bool:
+    """Return whether no fault of the network ends a connection, and with it the memberships of its client."""
+    return not any(getattr(plan.network, name) for name in _BREAKING)
+
+
 class OperatedGroup:
     """The requests of one operator for its group."""
 
@@ -58,8 +64,7 @@ class OperatedGroup:
         self._version = 0
         self._unanswered_in: dict[str, int] = {}
         """Broker -> its start in which it may still execute an unanswered request."""
-        network = user.plan.network
-        self._stays_connected = not any(getattr(network, name) for name in _BREAKING)
+        self._stays_connected = stays_connected(user.plan)
 
     def _ask_all(self, broker: str, commands: Sequence[RemotingCommand]) -> list[Reply]:
         """Return the answers up to the first refusal; no answers if one may not be of the broker's present start.

@@ -44,11 +44,15 @@ _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
 _OFTEN, _DRAINS = 6, 3
 _SENDS_AT_ONCE = 3
-_CREATED_BY_SEND: Settings = (1, 1, 6, False)
+_CREATED_BY_SEND: Settings = (1, 1, 6, False, 0, "SINGLE_TAG")
 """The settings of a topic that a broker creates for `send_to_missing_queue`."""
 _DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
+_GROUP_SETTINGS = (
+    *("consumeEnable", "retryQueueNums", "retryMaxTimes", "consumeFromMinEnable", "consumeBroadcastEnable"),
+    *("notifyConsumerIdsChangedEnable", "brokerId", "whichBrokerWhenConsumeSlowly"),
+)
 _SYSTEM_TOPIC_REMARK = "expected no system topic"
 """Part of the remark of a refusal by validateSystemTopicWhenUpdateTopic."""
 _SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
@@ -64,11 +68,12 @@ _CLEANING = (
 
 
 def topic_settings(entry: Mapping[str, Any]) -> Settings:
-    return entry["readQueueNums"], entry["writeQueueNums"], entry["perm"], entry["order"]
+    names = ("readQueueNums", "writeQueueNums", "perm", "order", "topicSysFlag", "topicFilterType")
+    return tuple(entry[name] for name in names)
 
 
 def group_settings(entry: Mapping[str, Any]) -> Settings:
-    return entry["consumeEnable"], entry["retryQueueNums"], entry["retryMaxTimes"]
+    return tuple(entry[name] for name in _GROUP_SETTINGS)
 
 
 class OperatorClient(BrokerUser):
@@ -161,9 +166,14 @@ class OperatorClient(BrokerUser):
             self.world.tasks.sleep(_PAUSES_MS[1])
 
     def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> Reply | None:
-        command = topic_command(topic, reads=reads, writes=writes, perm=perm, order=order)
+        flag, filter_type = self.stream.randint(0, 3, "topicSysFlag"), "SINGLE_TAG"
+        if topic in _OWN_TOPICS:  # with MULTI_TAG the broker sets a flag in each message
+            filter_type = self.stream.choice(("SINGLE_TAG", "MULTI_TAG"), "topicFilterType")
+        command = topic_command(
+            topic, reads=reads, writes=writes, perm=perm, order=order, flag=flag, filter_type=filter_type
+        )
         table = self.run.accounts[broker].tables.topics
-        return self._change(table, broker, topic, (reads, writes, perm, order), command)
+        return self._change(table, broker, topic, (reads, writes, perm, order, flag, filter_type), command)
 
     def _change_own_topic(self, broker: str) -> None:
         topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
@@ -268,9 +278,10 @@ class OperatorClient(BrokerUser):
             stream.chance(0.5, "consumes"),
             stream.randint(0, 3, "retry queues"),
             stream.randint(0, 16, "retries"),
+            *(stream.chance(0.5, name) for name in _GROUP_SETTINGS[3:6]),
+            *(stream.randint(0, 2, name) for name in _GROUP_SETTINGS[6:]),
         )
-        names = ("consumeEnable", "retryQueueNums", "retryMaxTimes")
-        said = {"groupName": group, **dict(zip(names, settings, strict=True))}
+        said = {"groupName": group, **dict(zip(_GROUP_SETTINGS, settings, strict=True))}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(said))
         reply = self._change(table, broker, group, settings, command)
         if reply is not None and reply.is_success:

@@ -35,7 +35,8 @@ def draw_behaviour(stream: Stream) -> TransactionBehaviour:
     """Choose at random how a client handles a transaction: it decides at once, or waits for a check request."""
     commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
     waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
-    return TransactionBehaviour(commits, None if waits else 0, False, 0, 0, 0)
+    unknowns = stream.choice((0, 0, 0, 1, 2), "unknowns")
+    return TransactionBehaviour(commits, None if waits else 0, False, unknowns, 0, 0)
 
 
 @dataclass(slots=True)

@@ -10,9 +10,11 @@ ConsumeMessageOrderlyService.
 from collections.abc import Sequence
 from functools import partial
 
-from ....store.broker.requests import BROKER_VERSION, ResponseCode
+from ....store.broker.requests import BROKER_VERSION, RequestCode, ResponseCode
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.host import Host
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import encode_json_body
 from ...claims.machine import DELAYS_MS
 from ...oracle.reader import LogRecord, ReadRecord
 from ...oracle.returned import FIRST_LEVEL, RetrySend, SendBackRequest
@@ -31,6 +33,7 @@ _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
 """RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is dead."""
 _OLD_VERSION = 0
 _ORDERLY_CHANCE = 0.3
+_MORE_QUEUES_CHANCE = 0.3
 _UNNAMED_CHANCE = 0.2
 """How often a consumer leaves the maximum of retries to its group."""
 
@@ -48,6 +51,8 @@ class RetryConsumer(BrokerUser):
 
     def begin(self) -> None:
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
+        if self._retry.retry_queues and self.stream.chance(_MORE_QUEUES_CHANCE, "gets more retry queues"):
+            self.world.tasks.spawn("change the group", self._add_retry_queues)
         for queue in self._positions:
             self.world.tasks.spawn(f"consume {queue}", partial(self._consume_queue, queue))
 
@@ -56,6 +61,14 @@ class RetryConsumer(BrokerUser):
             for broker in self.run.accounts:
                 self._send_heartbeat(broker)
             self.world.tasks.sleep(HEARTBEAT_MS)
+
+    def _add_retry_queues(self) -> None:
+        """Let the group have more retry queues from now on. The retry topic, which exists, keeps its queues."""
+        settings = {"retryQueueNums": self._retry.retry_queues + 2, "retryMaxTimes": self._retry.retries_max_of_group}
+        body = encode_json_body({"groupName": GROUP, **settings})
+        for broker in self.run.accounts:
+            if self._send_heartbeat(broker):
+                self.ask(broker, RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=body))
 
     def _send_heartbeat(self, broker: str) -> bool:
         """Let the broker create the retry topic. Return whether it has answered SUCCESS."""

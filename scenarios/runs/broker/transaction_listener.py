@@ -1,15 +1,18 @@
 """Transaction listener: commits or rolls back the half messages of one producer.
 
-The listener decides at once, or when the master sends a check request. The decision is made at random before the send
-and never changes. The request with the decision may be lost.
+The listener decides at once, or when the master sends a check request; to the first ones it may answer "unknown". The
+decision is made at random before the send and never changes. The request with the decision may be lost. Some requests
+are repeated, or wait for their answer. RocketMQ's clients wait for none.
 """
 
 from collections import deque
 from contextlib import suppress
+from functools import partial
 
+from ....faults.plan import FaultPlan
 from ....store.broker.remoting_client import ClientConnection, RemotingClient
 from ....store.broker.requests import RequestCode
-from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_record
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.invariants import tx
 from .broker_user import ANSWER_MS, BrokerUser
@@ -17,6 +20,7 @@ from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat
 
 _ROUTE_MS = 100
 """The interval of looks for a route to the master."""
+_REPEAT_CHANCE, _WAIT_CHANCE = 0.1, 0.2
 
 
 class TransactionListener:
@@ -27,6 +31,11 @@ class TransactionListener:
         ((self._broker, self._account),) = user.run.accounts.items()
         tasks = user.world.tasks
         self._user = user
+        self._stream = user.run.streams(f"{user.name}/decisions")
+        plan = user.plan
+        self._is_calm = plan.faults == FaultPlan() and not (
+            plan.capacity_bytes or plan.retention.deletes_segments or plan.cluster.slaves
+        )
         self._asked: deque[RemotingCommand] = deque()
         self._more = tasks.signal(f"asked {user.name}")
         user.routes.on_request = self._on_request
@@ -43,14 +52,31 @@ class TransactionListener:
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
         assert transaction is not None, f"a check request for {name}, which no producer sent"
-        commits = transaction.behaviour.commits
-        decision = TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK
-        transactions.record_decision(transaction, commits=commits, now_ns=self._user.now_ns)
+        behaviour = transaction.behaviour
+        transaction.questions += asked
+        command = partial(end_transaction_command, name, queue_offset, log_offset, asked=asked)
+        if asked and transaction.questions <= behaviour.unknowns:
+            self._send(command(TRANSACTION_NONE), waits=False)
+            return
         self._account.hits["half message decided in check"] += asked
-        command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
-        if (client := self._client_of_master) is not None:
-            with suppress(OSError):
-                client.invoke_one_way(command, ANSWER_MS)
+        decision = TRANSACTION_COMMIT if behaviour.commits else TRANSACTION_ROLLBACK
+        for _ in range(1 + self._stream.chance(_REPEAT_CHANCE, "repeats its decision")):
+            transactions.record_decision(transaction, commits=behaviour.commits, now_ns=self._user.now_ns)
+            asked_in = self._account.ledger.life
+            answer = self._send(command(decision), waits=self._stream.chance(_WAIT_CHANCE, "waits for the answer"))
+            if answer is not None and asked and self._is_calm and asked_in == self._account.ledger.life:
+                self._user.run.report(tx.check_decision_accepted(name, answer.code, answer.remark))
+
+    def _send(self, command: RemotingCommand, *, waits: bool) -> RemotingCommand | None:
+        """Return the answer, if the listener waits for it and gets it."""
+        client = self._client_of_master
+        if client is None:
+            return None
+        with suppress(OSError):
+            if waits:
+                return client.invoke(command, ANSWER_MS)
+            client.invoke_one_way(command, ANSWER_MS)
+        return None
 
     @property
     def _client_of_master(self) -> RemotingClient | None:

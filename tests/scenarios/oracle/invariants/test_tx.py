@@ -328,6 +328,12 @@ def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk)
     assert decision_violations(history, disk, FAILED) == []
 
 
+def test_a_broker_may_refuse_a_decision_that_it_asked_for_only_if_it_cannot_store_it() -> None:
+    for code, remark in ((0, None), (2, "busy"), (1, FAILED.value)):
+        assert not list(tx.check_decision_accepted("m", code, remark))
+    assert list(tx.check_decision_accepted("m", 1, ALREADY.value))
+
+
 def test_a_refused_request_decides_nothing(history: History, disk: Disk) -> None:
     history.prepare("m")
     disk.injected["failed creation"] += 1

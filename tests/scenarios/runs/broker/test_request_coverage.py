@@ -62,7 +62,11 @@ USERS: dict[str, UserRequests] = {
     ),
     "consumers that retry": UserRequests((Code.CONSUMER_SEND_MSG_BACK,), has("consumers", "broker.send_back_chance")),
     "consumers that fail": UserRequests(
-        (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), has("retry.failing_consumers")
+        (
+            *(Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE),
+            Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        ),
+        has("retry.failing_consumers"),
     ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), has("broker.tailing_consumers")),
     "light readers": UserRequests(
@@ -105,6 +109,17 @@ USERS: dict[str, UserRequests] = {
             *(Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ, Code.SEARCH_OFFSET_BY_TIMESTAMP),
         ),
         has("broker.operators", "broker.group_members"),
+    ),
+    "group operators": UserRequests(
+        (
+            *(Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.GET_CONSUMER_LIST_BY_GROUP, Code.PULL_MESSAGE),
+            *(Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_PRODUCER_CONNECTION_LIST, Code.GET_ALL_PRODUCER_INFO),
+            *(Code.UPDATE_CONSUMER_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.CLONE_GROUP_OFFSET),
+            *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
+            *(Code.INVOKE_BROKER_TO_RESET_OFFSET, Code.GET_MAX_OFFSET),
+            *(Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.GET_CONSUME_STATS),
+        ),
+        has("broker.group_operators"),
     ),
     "operators that ask clients": UserRequests(
         (
@@ -160,11 +175,11 @@ USERS: dict[str, UserRequests] = {
     ),
 }
 
-SENT_BY_BROKERS: Mapping[Code, str] = {
-    Code.CHECK_TRANSACTION_STATE: "producers of transactions",
-    Code.NOTIFY_CONSUMER_IDS_CHANGED: "group members",
-    Code.RESET_CONSUMER_CLIENT_OFFSET: "operators of groups",
-    Code.GET_CONSUMER_STATUS_FROM_CLIENT: "operators that ask clients",
+SENT_BY_BROKERS: Mapping[Code, tuple[str, ...]] = {
+    Code.CHECK_TRANSACTION_STATE: ("producers of transactions",),
+    Code.NOTIFY_CONSUMER_IDS_CHANGED: ("group members", "group operators"),
+    Code.RESET_CONSUMER_CLIENT_OFFSET: ("operators of groups", "group operators"),
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: ("operators that ask clients",),
 }
 """Requests of brokers -> the users that receive or cause them."""
 
@@ -179,7 +194,7 @@ def scenarios_by_code() -> dict[Code, list[str]]:
     found: dict[Code, list[str]] = {code: [] for code in Code}
     for name in OF_BROKERS:
         ranges = SCENARIOS[name].ranges
-        pushed = {code for code, user in SENT_BY_BROKERS.items() if USERS[user].is_in(ranges)}
+        pushed = {code for code, users in SENT_BY_BROKERS.items() if any(USERS[user].is_in(ranges) for user in users)}
         for code in codes_of(ranges) | pushed:
             found[code].append(name)
     return found

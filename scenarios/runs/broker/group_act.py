@@ -1,0 +1,228 @@
+"""Group act: two clients of one operator, the groups that only they use, the model of these, and requests for changes.
+
+Each client has a connection of its own. The next request waits for the answer, so each answer is certain.
+Source: RocketMQ ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ....store.broker.remoting_client import ClientConnection
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
+from ...oracle.evidence import Violation
+from ...oracle.group_delivery import Queue
+from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
+from ...oracle.group_model import GroupModel, GroupSettings, Notice, Said, Subscribed, check_view
+from .broker_user import BrokerUser, Reply
+from .commands import (
+    heartbeat_command,
+    make_request,
+    max_offset_command,
+    member_list_command,
+    unregister_command,
+    update_offset_command,
+)
+from .message_options import EVERYTHING, SUBSCRIPTIONS
+from .refused_requests import TRANSIENT
+
+GROUP, _GROUPS = "modelled", ("{}", "{}-2", "other-{}")
+"""Each name of a group begins or ends with another."""
+_OFFSETS_MAX = 9
+_NS_MAX = 60_000_000_000
+"""A longer act is given up, because the broker drops a client after 120 s without a heartbeat."""
+_SAID = tuple(
+    Said(consume_type, model, begins)
+    for consume_type in ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
+    for model in ("BROADCASTING", "CLUSTERING")
+    for begins in ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
+)
+_FIRST = {one.kind: one for one in SUBSCRIPTIONS}["TAG"]
+
+
+class GroupClient(NamedTuple):
+    """A client with its own connection, and the requests that it has received."""
+
+    client_id: str
+    user: BrokerUser
+    received: list[Notice]
+
+
+class UncertainError(Exception):
+    """An answer is missing or transient, so the model may be wrong from now on."""
+
+
+class GroupAct:
+    """An act at one broker. The groups are new, because the broker may still execute a request of an earlier act."""
+
+    def __init__(self, user: BrokerUser, broker: str, number: int) -> None:
+        self.user, self.run, self.stream, self.broker = user, user.run, user.stream, broker
+        self._number, self._version = number, 0
+        self._life = user.run.accounts[broker].ledger.life
+        self._until_ns = user.now_ns + _NS_MAX
+        self.groups = [name.format(f"{GROUP}{number}") for name in _GROUPS]
+        settings = user.plan.broker_settings
+        self.model = GroupModel(settings.auto_create_subscription_group, settings.notify_consumer_ids_changed_enable)
+        wanted = (EVERYTHING, *SUBSCRIPTIONS) if user.plan.consuming.filtered else (EVERYTHING, _FIRST)
+        self.wanted = {(one.kind, one.text): one for one in wanted}
+        """The possible subscriptions by kind and text."""
+        self.clients = [self._make_client(client) for client in range(2)]
+
+    def _make_client(self, number: int) -> GroupClient:
+        user, received = self.user.with_own_connections(), list[Notice]()
+
+        def receive(request: RemotingCommand, connection: ClientConnection) -> None:
+            is_reset = request.code == RESET_CONSUMER_CLIENT_OFFSET
+            content = request.body.decode() if is_reset else request.ext_fields.get("consumerGroup", "")
+            received.append(Notice(request.code, content))
+
+        user.routes.on_request = receive
+        return GroupClient(f"{self.user.client_id}-{self._number}-{number}", user, received)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.user.routes.close()
+
+    def check_notices(self) -> None:
+        """A later answer over the same connection shows that all notices have arrived."""
+        for client in self.clients:
+            self.ask(client, member_list_command(self.groups[0]), ResponseCode.SYSTEM_ERROR)
+            self.run.report(self.check_notices_of(client))
+
+    def check_notices_of(self, client: GroupClient) -> Iterator[Violation]:
+        expected, found = sorted(self.model.notices.get(client.client_id, [])), sorted(client.received)
+        return check_view("LIVE", f"{client.client_id} gets wrong notices", expected, found)
+
+    def ask(self, client: GroupClient, command: RemotingCommand, *refusals: ResponseCode) -> Reply:
+        """Return an answer with SUCCESS, or with an expected refusal."""
+        reply = client.user.ask(self.broker, command)
+        has_restarted = self.run.accounts[self.broker].ledger.life != self._life
+        if reply is None or has_restarted or self.user.now_ns > self._until_ns or reply.response.code in TRANSIENT:
+            raise UncertainError
+        code = ResponseCode(reply.response.code)
+        if not reply.is_success and code not in refusals:
+            self.report("STATUS", f"{RequestCode(command.code).name} is refused", "SUCCESS", code.name)
+            raise UncertainError
+        return reply
+
+    def report(self, invariant: str, summary: str, expected: object, found: object) -> None:
+        self.run.report(check_view(invariant, summary, expected, found))
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    def draw_group(self) -> str:
+        return self.stream.choice(self.groups, "modelled group")
+
+    def draw_group_with_offsets(self) -> str:
+        return self.stream.choice(sorted(self.model.offsets) or self.groups, "modelled group with offsets")
+
+    def _known_topics(self) -> list[tuple[str, int]]:
+        """Return each existing topic of users, and its last known queue."""
+        known = self.run.accounts[self.broker].ledger.topics
+        return [(topic, known[topic]) for topic in self.run.topics if topic in known]
+
+    def draw_queue(self) -> Queue | None:
+        if not (known := self._known_topics()):
+            return None
+        topic, last = self.stream.choice(known, "modelled topic")
+        return topic, self.stream.randint(0, last, "modelled queue")
+
+    def _draw_subscriptions(self) -> dict[str, Subscribed]:
+        stream, wanted = self.stream, {}
+        for topic in self.run.topics:
+            if stream.chance(0.7, "subscribes"):
+                self._version += 2
+                kind, text = stream.choice(list(self.wanted), "expression")
+                wanted[topic] = Subscribed(kind, text, self._version - 3 * stream.chance(0.2, "an older version"))
+        return wanted
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def heartbeat(self, client: GroupClient) -> None:
+        stream, model = self.stream, self.model
+        groups = [group for group in self.groups if stream.chance(0.5, "consumes for it")]
+        producers = [group for group in self.groups if stream.chance(0.3, "produces for it")]
+        said = {group: (stream.choice(_SAID, "how"), self._draw_subscriptions()) for group in groups}
+        consumers_ = [_consumer_data(group, how, wanted) for group, (how, wanted) in said.items()]
+        self.ask(client, heartbeat_command(client.client_id, producers=producers, consumers=consumers_))
+        for group, (how, wanted) in said.items():
+            model.register(client.client_id, group, how, wanted)
+        for group in producers:
+            model.register_producer(client.client_id, group)
+
+    def unregister(self, client: GroupClient) -> None:
+        group, of = self.draw_group(), self.stream.choice(("consumers", "producers", "both"), "leaves")
+        consumes, produces = of != "producers", of != "consumers"
+        self.ask(client, unregister_command(client.client_id, group, consumers=consumes, producers=produces))
+        if produces:
+            self.model.unregister_producer(client.client_id, group)
+        if consumes:
+            self.model.unregister(client.client_id, group)
+
+    def commit(self, client: GroupClient) -> None:
+        """Commit an offset in each topic."""
+        group, stream = self.draw_group(), self.stream
+        for topic, last in self._known_topics():
+            queue = topic, stream.randint(0, last, "modelled queue")
+            offset = stream.randint(0, _OFFSETS_MAX, "modelled offset")
+            self.ask(client, update_offset_command(*queue, offset, group))
+            self.model.commit(group, queue, offset)
+
+    def clone(self, client: GroupClient) -> None:
+        source, target = self.draw_group_with_offsets(), self.draw_group()
+        topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
+        fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
+        self.ask(client, make_request(RequestCode.CLONE_GROUP_OFFSET, **fields))
+        self.model.clone(source, target, topic)
+
+    def delete(self, client: GroupClient, group: str, removes_offsets: bool) -> None:
+        fields = {"groupName": group, "removeOffset": removes_offsets}
+        self.ask(client, make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **fields))
+        self.model.delete(group, removes_offsets=removes_offsets)
+
+    def set_group(self, client: GroupClient) -> None:
+        group, stream = self.draw_group(), self.stream
+        settings = GroupSettings(*(stream.chance(0.7, f"group {name}") for name in GroupSettings._fields))
+        said: dict[str, Any] = {"groupName": group, "consumeEnable": settings.consumes}
+        said |= {"consumeBroadcastEnable": settings.broadcasts, "notifyConsumerIdsChangedEnable": settings.notifies}
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        self.ask(client, RemotingCommand(code, 0, body=encode_json_body(said)))
+        self.model.settings[group] = settings
+
+    def reset(self, client: GroupClient) -> None:
+        """Reset a group to the end of its queues, or to the first message that may be left."""
+        queue, group, stream, model = self.draw_queue(), self.draw_group(), self.stream, self.model
+        if queue is None:
+            return
+        time_ms, is_forced = stream.choice((-1, 0), "reset to"), stream.chance(0.5, "forced")
+        fields = {"topic": queue[0], "group": group, "timestamp": time_ms, "isForce": is_forced}
+        ends = [self._end_of(client, queue)]
+        has_members = bool(model.members(group))
+        refusals = () if has_members else (ResponseCode.CONSUMER_NOT_ONLINE,)
+        reply = self.ask(client, make_request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields), *refusals)
+        self.report("STATUS", f"a reset of {group} with members {has_members}", has_members, reply.is_success)
+        if not reply.is_success:
+            return
+        model.reset(group, reply.response.body)
+        ends.append(self._end_of(client, queue))
+        offsets = decode_queue_offsets(reply.response.body, "offsetTable")
+        found = next((offset for place, offset in offsets.items() if (place.topic, place.queue_id) == queue), None)
+        own = model.offsets.get(group, {}).get(queue, -1)
+        if found is not None and time_ms == -1:
+            low, high = (end if is_forced or own < 0 else min(own, end) for end in ends)
+            if not low <= found <= high:
+                place = f"{group} in {queue[0]}/{queue[1]}"
+                self.report("META", f"a reset of {place} to the end answers another offset", (low, high), found)
+
+    def _end_of(self, client: GroupClient, queue: Queue) -> int:
+        return self.ask(client, max_offset_command(*queue)).field("offset")
+
+
+def _consumer_data(group: str, said: Said, wanted: dict[str, Subscribed]) -> dict[str, Any]:
+    subscriptions = [
+        {"topic": topic, "expressionType": one.kind, "subString": one.text, "subVersion": one.version}
+        for topic, one in wanted.items()
+    ]
+    how = {"consumeType": said.consume_type, "messageModel": said.model, "consumeFromWhere": said.begins}
+    return {"groupName": group, **how, "subscriptionDataSet": subscriptions}

@@ -1,0 +1,84 @@
+"""Group operator: sends random requests for groups that nobody else uses, and compares the answers with a model.
+
+    clients        two, each with a connection of its own, in up to three groups as consumers and producers
+    changes        heartbeats, also with fewer topics and older versions, ends of memberships and connections,
+                   offsets, clones, resets, settings and deletions of groups
+    views          offsets, members, subscriptions, producers, groups of a topic, progress, pulls without an expression
+
+The clients must have received exactly the notices of the model.
+"""
+
+from contextlib import suppress
+
+from ....faults.plan import FaultPlan
+from .broker_user import BrokerUser, UserContext
+from .commands import member_list_command
+from .group_act import GROUP, UncertainError
+from .group_views import GroupViews
+from .operated_group import stays_connected
+
+GROUP_OPERATORS_NET = 119
+"""The last byte of the operator's IP address."""
+_PAUSES_MS = (5, 100, 1_000, 4_000)
+_ACTS_MAX, _REQUESTS = 3, 20
+"""The most acts of a run, and the requests of each. All need time of the processor."""
+_PAUSE_MS, _PAUSE_CHANCE = 1_000, 0.1
+_END_CHANCE = 0.3
+
+
+class GroupOperator(BrokerUser):
+    """Uses its groups at one broker after the other."""
+
+    def __init__(self, run: UserContext) -> None:
+        super().__init__(run, "group operator", GROUP_OPERATORS_NET)
+        plan = run.plan
+        self._is_calm = stays_connected(plan) and plan.faults == FaultPlan() and not plan.capacity_bytes
+        self._acts = 0
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        if self._is_calm:
+            self.world.tasks.spawn("use groups", self._operate)
+
+    def _operate(self) -> None:
+        while self._acts < _ACTS_MAX and not self.insists:
+            self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
+            broker = self.stream.choice(sorted(self.run.accounts), "broker")
+            if self.ask(broker, member_list_command(GROUP)) is not None:
+                self._acts += 1
+                act = GroupViews(self, broker, self._acts)
+                with suppress(UncertainError):
+                    self._use_groups(act)
+                act.close()
+
+    def _use_groups(self, act: GroupViews) -> None:
+        """Send requests until an answer is missing."""
+        stream = self.stream
+        acts = (
+            *(act.heartbeat,) * 4,
+            act.unregister,
+            act.commit,
+            act.clone,
+            lambda client: act.delete(client, act.draw_group(), stream.chance(0.5, "removes")),
+            act.set_group,
+            act.set_group,
+            act.reset,
+            act.query,
+            act.list_members,
+            act.list_connections,
+            act.list_producers,
+            act.list_groups,
+            act.show_progress,
+            *(act.pull,) * 3,
+        )
+        ends_connection = stream.chance(_END_CHANCE, "a connection ends")
+        for client in act.clients:
+            act.heartbeat(client)
+        for _ in range(_REQUESTS):
+            client = stream.choice(act.clients, "client")
+            stream.choice(acts, "request of a model")(client)
+            if stream.chance(_PAUSE_CHANCE, "pauses"):
+                self.world.tasks.sleep(_PAUSE_MS)
+        act.check_notices()
+        if ends_connection:
+            act.end_connection()

@@ -1,0 +1,193 @@
+"""Group views: requests that show what a broker knows about groups, each compared with the model of an act.
+
+    META      offsets, groups of a topic, progress
+    LIVE      members, subscriptions, producers
+    STATUS    the code of a pull without an expression
+    READ      the messages of such a pull: exactly those that match the group's newest subscription
+
+Source: RocketMQ ConsumerManageProcessor, AdminBrokerProcessor, PullMessageProcessor.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ...oracle.evidence import Violation
+from ...oracle.group_delivery import Queue
+from ...oracle.group_model import Said, Subscribed, check_view
+from ...oracle.invariants import consumers
+from .answers import PULLED
+from .broker_user import Reply
+from .commands import (
+    make_request,
+    member_list_command,
+    pull_command,
+    pulled_records,
+    query_offset_command,
+    without_expression,
+)
+from .group_act import GroupAct, GroupClient
+from .message_options import EVERYTHING, Subscription
+
+_PULLED_MAX = 32
+_SUBSCRIBED_CHANCE = 0.7
+_POLL_MS = 50
+_PROGRESS = re.compile(r'\{([^{}]*)\}:\{[^{}]*"consumerOffset":(\d+)')
+
+
+class GroupViews(GroupAct):
+    """An act with views."""
+
+    @property
+    def permits_reads(self) -> bool:
+        """Whether no operator changes permissions."""
+        return not (self.user.plan.broker.operators or self.user.plan.broker.settings_operators)
+
+    def end_connection(self) -> None:
+        """End one connection. The broker must notice it, and notify the other client, each within a request's time."""
+        gone, other = self.clients
+        self.model.end_connection(gone.client_id)
+        gone.user.routes.close()
+        self.clients = [other]
+        user, late_ms = self.user, self.run.accounts[self.broker].members.late_ms_max
+        until_ns, is_over = user.now_ns + 2 * late_ms * 1_000_000, False
+        while (differences := list(self._look_at_members(other))) and not is_over:
+            user.world.tasks.sleep(_POLL_MS)
+            is_over = user.now_ns > until_ns
+        self.run.report(differences)
+
+    def _look_at_members(self, client: GroupClient) -> Iterator[Violation]:
+        for group in self.groups:
+            members, producers = self.members_of(client, group), self.producers_of(client, group)
+            yield from check_view("LIVE", f"{group} has wrong members", self.model.members(group), members)
+            yield from check_view("LIVE", f"{group} has wrong producers", self.model.producers(group), producers)
+        yield from self.check_notices_of(client)
+
+    def query(self, client: GroupClient) -> None:
+        """Without an offset, the answer is a refusal, or 0 while the queue still has its first message."""
+        queue, group = self.draw_queue(), self.draw_group_with_offsets()
+        if queue is None:
+            return
+        low = self.run.accounts[self.broker].pulls.known_bounds(queue).low
+        reply = self.ask(client, query_offset_command(*queue, group), ResponseCode.QUERY_NOT_FOUND)
+        expected = self.model.offsets.get(group, {}).get(queue)
+        found = reply.field("offset") if reply.is_success else None
+        if (found is None or (found == 0 and not low)) and expected is None:
+            return
+        self.report("META", f"{group} in {queue[0]}/{queue[1]} has a wrong offset", expected, found)
+
+    def list_members(self, client: GroupClient) -> None:
+        group = self.draw_group()
+        expected, found = self.model.members(group), self.members_of(client, group)
+        self.report("LIVE", f"{group} has wrong members", sorted(expected), sorted(found))
+
+    def members_of(self, client: GroupClient, group: str) -> list[str]:
+        reply = self.ask(client, member_list_command(group), ResponseCode.SYSTEM_ERROR)
+        return _json_of(reply)["consumerIdList"] if reply.is_success else []
+
+    def list_connections(self, client: GroupClient) -> None:
+        group, model, code = self.draw_group(), self.model, RequestCode.GET_CONSUMER_CONNECTION_LIST
+        reply = self.ask(client, make_request(code, consumerGroup=group), ResponseCode.CONSUMER_NOT_ONLINE)
+        if not reply.is_success:
+            self.report("LIVE", f"{group} has no members", model.members(group), [])
+            return
+        body = _json_of(reply)
+        said = Said(body["consumeType"], body["messageModel"], body["consumeFromWhere"])
+        table = body["subscriptionTable"].items()
+        wanted = {topic: Subscribed(one["expressionType"], one["subString"], one["subVersion"]) for topic, one in table}
+        clients = sorted(each["clientId"] for each in body["connectionSet"])
+        for what, expected, found in (
+            ("members", sorted(model.members(group)), clients),
+            ("type, model or start", model.said(group), said),
+            ("subscriptions", model.subscriptions(group), wanted),
+        ):
+            self.report("LIVE", f"the connections of {group} have wrong {what}", expected, found)
+
+    def list_producers(self, client: GroupClient) -> None:
+        group = self.draw_group()
+        expected, found = self.model.producers(group), self.producers_of(client, group)
+        self.report("LIVE", f"{group} has wrong producers", sorted(expected), sorted(found))
+        data = _json_of(self.ask(client, make_request(RequestCode.GET_ALL_PRODUCER_INFO)))["data"]
+        of_all = sorted(each["clientId"] for each in data.get(group, ()))
+        self.report("LIVE", f"{group} has wrong producers among all", sorted(expected), of_all)
+
+    def producers_of(self, client: GroupClient, group: str) -> list[str]:
+        command = make_request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup=group)
+        reply = self.ask(client, command, ResponseCode.SYSTEM_ERROR)
+        return [each["clientId"] for each in _json_of(reply)["connectionSet"]] if reply.is_success else []
+
+    def list_groups(self, client: GroupClient) -> None:
+        topic = self.stream.choice(self.run.topics, "topic of groups")
+        groups = _json_of(self.ask(client, make_request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic=topic)))
+        found = sorted(group for group in groups["groupList"] if group in self.groups)
+        self.report("META", f"{topic} has wrong groups", self.model.groups_of(topic), found)
+
+    def show_progress(self, client: GroupClient) -> None:
+        group, topics = self.draw_group_with_offsets(), self.run.topics
+        topic = self.stream.choice(("", *topics), "topic of progress")
+        reply = self.ask(client, make_request(RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic))
+        table, found = reply.response.body.decode(), {}
+        for place, offset in _PROGRESS.findall(table):
+            queue = msgspec.json.decode(f"{{{place}}}")
+            found[f"{queue['topic']}/{queue['queueId']}"] = int(offset)
+        expected = self.model.progress(group, topic, topics)
+        nonzero = [{queue: offset for queue, offset in each.items() if offset} for each in (expected, found)]
+        self.report("META", f"{group} has a wrong progress in {topic or 'all topics'}", *nonzero)
+
+    def pull(self, client: GroupClient) -> None:
+        """Pull from the begin of a queue with the group's subscription, or with a later version."""
+        queue, group, model = self.draw_queue(), self.draw_group(), self.model
+        if queue is None:
+            return
+        if self.stream.chance(_SUBSCRIBED_CHANCE, "subscribed"):
+            group = next((each for each in self.groups if queue[0] in model.subscriptions(each)), group)
+        known = model.subscriptions(group).get(queue[0])
+        version = (0 if known is None else known.version) + self.stream.chance(0.2, "a later version")
+        expected = self._codes_of_pull(group, queue[0], version)
+        pull = pull_command(*queue, 0, EVERYTHING, most=_PULLED_MAX, suspend_ms=0, group=group)
+        pull = without_expression(pull)
+        pull = replace(pull, ext_fields={**pull.ext_fields, "subVersion": str(version)})
+        reply = self.ask(client, pull, *ResponseCode)
+        code = ResponseCode(reply.response.code)
+        place = f"{group} in {queue[0]}/{queue[1]}"
+        if code not in expected:
+            names = " or ".join(sorted(each.name for each in expected))
+            self.report("STATUS", f"a pull of {place} gets a wrong answer", names, code.name)
+        if code is ResponseCode.SUCCESS and known is not None:
+            self._check_pulled(place, queue, reply, self.wanted[known.kind, known.text])
+
+    def _codes_of_pull(self, group: str, topic: str, version: int) -> Collection[ResponseCode]:
+        model = self.model
+        settings, said, wanted = model.need(group), model.said(group), model.subscriptions(group).get(topic)
+        closed = set() if self.permits_reads else {ResponseCode.NO_PERMISSION}
+        if settings is None:
+            return closed | {ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
+        if not settings.consumes:
+            return {ResponseCode.NO_PERMISSION}
+        if said is None:
+            return closed | {ResponseCode.SUBSCRIPTION_NOT_EXIST}
+        if said.model == "BROADCASTING" and not settings.broadcasts:
+            return {ResponseCode.NO_PERMISSION}
+        if wanted is None:
+            return closed | {ResponseCode.SUBSCRIPTION_NOT_EXIST}
+        return closed | ({ResponseCode.SUBSCRIPTION_NOT_LATEST} if wanted.version < version else PULLED)
+
+    def _check_pulled(self, place: str, queue: Queue, reply: Reply, wanted: Subscription) -> None:
+        """READ: the answer has exactly the messages that match the subscription."""
+        ledger = self.run.accounts[self.broker].ledger
+        records = [record for record, _ in pulled_records(reply.response.body)]
+        others = [record.queue_offset for record in records if not wanted.wants(record.properties)]
+        self.report("READ", f"a pull of {place} gets messages that do not match {wanted.text!r}", [], others)
+        if not ledger.tears:
+            offsets, end = [record.queue_offset for record in records], reply.field("nextBeginOffset")
+            found = consumers.check_skipped_messages(ledger, queue, 0, end, offsets=offsets, wants=wanted.wants)
+            self.run.report(found)
+
+
+def _json_of(reply: Reply) -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(reply.response.body)
+    return decoded

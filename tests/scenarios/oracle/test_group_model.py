@@ -1,0 +1,99 @@
+"""Group model: members, subscriptions, notices, offsets and progress after each change."""
+
+import pytest
+
+from tornlog.scenarios.oracle.group_members import NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET
+from tornlog.scenarios.oracle.group_model import GroupModel, GroupSettings, Notice, Said, Subscribed, check_view
+
+SAID = Said("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET")
+NOTICE = Notice(NOTIFY_CONSUMER_IDS_CHANGED, "g")
+
+
+def wanted(*topics: str, version: int = 1) -> dict[str, Subscribed]:
+    return {topic: Subscribed("TAG", f"v{version}", version) for topic in topics}
+
+
+@pytest.fixture
+def model() -> GroupModel:
+    """Return a group "g" with the members "a" and "b"."""
+    model = GroupModel(creates_groups=True, notifies=True)
+    for client in "ab":
+        model.register(client, "g", SAID, wanted("t"))
+    model.notices.clear()
+    return model
+
+
+def test_a_change_of_members_or_topics_notifies_every_member(model: GroupModel) -> None:
+    model.register("a", "g", SAID, wanted("t", version=2))
+    assert not model.notices
+    model.register("a", "g", SAID, wanted("t", "u"))
+    model.register("c", "g", SAID, wanted("t", "u"))
+    model.unregister("b", "g")
+    assert model.notices == {"a": [NOTICE] * 3, "b": [NOTICE] * 2, "c": [NOTICE] * 2}
+
+
+def test_the_setting_of_a_group_ends_notices_except_after_the_end_of_a_connection(model: GroupModel) -> None:
+    model.settings["g"] = GroupSettings(notifies=False)
+    model.register("c", "g", SAID, wanted("u"))
+    model.unregister("b", "g")
+    assert not model.notices
+    model.end_connection("c")
+    assert model.notices == {"a": [NOTICE]}
+
+
+def test_the_newest_version_counts_and_left_topics_go(model: GroupModel) -> None:
+    model.register("a", "g", SAID, wanted("t", "u", version=3))
+    model.register("b", "g", SAID, wanted("t", version=2))
+    assert model.subscriptions("g") == wanted("t", version=3)
+
+
+def test_the_last_member_takes_the_group_along(model: GroupModel) -> None:
+    for client in "ab":
+        model.end_connection(client)
+    assert (model.members("g"), model.said("g"), model.subscriptions("g")) == ([], None, {})
+
+
+def test_a_reset_reaches_every_member(model: GroupModel) -> None:
+    model.reset("g", b"offsets")
+    assert model.notices == {each: [Notice(RESET_CONSUMER_CLIENT_OFFSET, "offsets")] for each in "ab"}
+
+
+def test_a_producer_leaves_only_the_named_group(model: GroupModel) -> None:
+    for group in ("g", "h"):
+        model.register_producer("a", group)
+    model.unregister_producer("a", "g")
+    assert (model.producers("g"), model.producers("h")) == ([], ["a"])
+
+
+def test_a_clone_copies_one_topic_or_all() -> None:
+    model = GroupModel(creates_groups=False, notifies=True)
+    for topic in "tu":
+        model.commit("g", (topic, 0), 3)
+    model.clone("g", "h", "u")
+    assert model.offsets["h"] == {("u", 0): 3}
+    model.clone("g", "h", "")
+    assert model.offsets["h"] == model.offsets["g"]
+    model.delete("g", removes_offsets=False)
+    assert model.groups_of("t") == ["g", "h"]
+    model.delete("g", removes_offsets=True)
+    assert model.groups_of("t") == ["h"]
+
+
+def test_progress_has_only_subscribed_topics(model: GroupModel) -> None:
+    for topic in "tu":
+        model.commit("g", (topic, 0), 3)
+    assert model.progress("g", "", "tu") == {"t/0": 3}
+    assert model.progress("g", "u", "tu") == {}
+    model.end_connection("a")
+    model.end_connection("b")
+    assert model.progress("g", "", "tu") == {"t/0": 3, "u/0": 3}
+
+
+def test_a_missing_group_is_made_if_the_broker_makes_it() -> None:
+    assert GroupModel(creates_groups=True, notifies=True).need("g") == GroupSettings()
+    assert GroupModel(creates_groups=False, notifies=True).need("g") is None
+
+
+def test_another_answer_than_the_models_is_a_violation() -> None:
+    assert not list(check_view("LIVE", "members", ["a"], ["a"]))
+    assert [each.invariant for each in check_view("LIVE", "members", ["a"], ["b"])] == ["LIVE"]
