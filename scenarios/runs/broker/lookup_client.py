@@ -176,6 +176,8 @@ class LookupClient(BrokerUser):
         high = self._ask_about_queue(RequestCode.GET_MAX_OFFSET, queue, "offset")
         if low is None or high is None or asked_in != self._start_of(queue.broker) or queue.topic not in ledger.topics:
             return None
+        if self._slave is not None and self._begin_of_log(queue.broker):
+            return None  # the slave had no log before the request, and began with its master's last file meanwhile
         place = queue, self._slave
         known_in, before = self._bounds.get(place, (-1, QueueBounds(0, 0)))
         found = QueueBounds(low, high)
