@@ -166,7 +166,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT)
-        .with_late_optional(0.3, filters=FILTERS),
+        .with_late_optional(0.2, filters=FILTERS),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.

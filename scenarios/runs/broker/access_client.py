@@ -186,7 +186,7 @@ class AccessClient(BrokerUser):
         table = self.run.accounts[broker].tables.topics
         perm = self.stream.choice(_PERM_TEXTS, "perm")
         access = self._draw_access(broker, "a change of a topic", admin=True)
-        change = table.record_request(_TOPIC, (1, 1, perm, False))
+        change = table.record_request(_TOPIC, (1, 1, perm, False, 0, "SINGLE_TAG"))
         reply = self._ask_signed(broker, access, topic_command(_TOPIC, perm=perm))
         if reply is not None and _is_refused(reply):
             table.record_refusal(_TOPIC, change)
