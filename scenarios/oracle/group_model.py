@@ -35,7 +35,7 @@ class GroupSettings(NamedTuple):
     notifies: bool = True
 
 
-class Said(NamedTuple):
+class ConsumeMode(NamedTuple):
     """How a group consumes, by its newest heartbeat: type, model and start."""
 
     consume_type: str
@@ -52,7 +52,7 @@ class Notice(NamedTuple):
 
 @dataclass(slots=True)
 class _Consumers:
-    said: Said
+    mode: ConsumeMode
     members: dict[str, None] = field(default_factory=dict)
     subscriptions: dict[str, Subscribed] = field(default_factory=dict)
 
@@ -98,9 +98,9 @@ class GroupModel:
             self.settings.setdefault(group, GroupSettings())
         return self.settings.get(group)
 
-    def register(self, client: str, group: str, said: Said, wanted: Mapping[str, Subscribed]) -> None:
-        found = self._consumers.setdefault(group, _Consumers(said))
-        found.said = said
+    def register(self, client: str, group: str, mode: ConsumeMode, wanted: Mapping[str, Subscribed]) -> None:
+        found = self._consumers.setdefault(group, _Consumers(mode))
+        found.mode = mode
         before, is_new = found.subscriptions, client not in found.members
         found.members[client] = None
         found.subscriptions = {
@@ -157,10 +157,10 @@ class GroupModel:
     def producers(self, group: str) -> list[str]:
         return list(self._producers.get(group, {}))
 
-    def said(self, group: str) -> Said | None:
+    def mode(self, group: str) -> ConsumeMode | None:
         """Return None for a group without members."""
         found = self._consumers.get(group)
-        return None if found is None else found.said
+        return None if found is None else found.mode
 
     def subscriptions(self, group: str) -> dict[str, Subscribed]:
         found = self._consumers.get(group)

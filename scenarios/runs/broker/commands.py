@@ -132,8 +132,8 @@ def lock_command(
 ) -> RemotingCommand:
     """code: LOCK_BATCH_MQ or UNLOCK_BATCH_MQ."""
     wanted = [MessageQueue(topic, broker, queue_id) for topic, queue_id in queues]
-    said = {"consumerGroup": group, "clientId": client_id, "mqSet": wanted}
-    return RemotingCommand(code, 0, body=encode_json_body(said))
+    fields = {"consumerGroup": group, "clientId": client_id, "mqSet": wanted}
+    return RemotingCommand(code, 0, body=encode_json_body(fields))
 
 
 def heartbeat_command(
@@ -141,8 +141,8 @@ def heartbeat_command(
 ) -> RemotingCommand:
     """producers: groups. consumers: RocketMQ's ConsumerData of each group."""
     groups = [{"groupName": group} for group in producers]
-    said = {"clientID": client_id, "producerDataSet": groups, "consumerDataSet": list(consumers)}
-    return RemotingCommand(RequestCode.HEART_BEAT, 0, body=encode_json_body(said))
+    fields = {"clientID": client_id, "producerDataSet": groups, "consumerDataSet": list(consumers)}
+    return RemotingCommand(RequestCode.HEART_BEAT, 0, body=encode_json_body(fields))
 
 
 def pull_command(

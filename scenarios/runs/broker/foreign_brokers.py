@@ -147,12 +147,12 @@ class ForeignBrokers(BrokerUser):
         else:
             self._ask(broker, name_server, command)
         if stream.chance(0.15, "is seldom heard"):
-            self._be_seldom_heard(name_server, broker, command)
+            self._register_seldom(name_server, broker, command)
         if old is not None:
             self.rest(stream.choice(_PAUSES_MS, "until the old connection ends"))
             old.close()
 
-    def _be_seldom_heard(self, name_server: str, broker: _Broker, command: RemotingCommand) -> None:
+    def _register_seldom(self, name_server: str, broker: _Broker, command: RemotingCommand) -> None:
         """Repeat the registration or ask for the version, each after a time near that of the expiry or half of it."""
         is_query = self.stream.chance(0.5, "asks for its version")
         for _ in range(2):

@@ -14,7 +14,7 @@ from ....store.formats.remoting.json_body import decode_queue_offsets, encode_js
 from ...oracle.evidence import Violation
 from ...oracle.group_delivery import Queue
 from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
-from ...oracle.group_model import GroupModel, GroupSettings, Notice, Said, Subscribed, check_view
+from ...oracle.group_model import ConsumeMode, GroupModel, GroupSettings, Notice, Subscribed, check_view
 from .broker_user import BrokerUser, Reply
 from .commands import (
     heartbeat_command,
@@ -32,8 +32,8 @@ GROUP, _GROUPS = "modelled", ("{}", "{}-2", "other-{}")
 _OFFSETS_MAX = 9
 _NS_MAX = 60_000_000_000
 """A longer act is given up, because the broker drops a client after 120 s without a heartbeat."""
-_SAID = tuple(
-    Said(consume_type, model, begins)
+_MODES = tuple(
+    ConsumeMode(consume_type, model, begins)
     for consume_type in ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
     for model in ("BROADCASTING", "CLUSTERING")
     for begins in ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
@@ -143,10 +143,10 @@ class GroupAct:
         stream, model = self.stream, self.model
         groups = [group for group in self.groups if stream.chance(0.5, "consumes for it")]
         producers = [group for group in self.groups if stream.chance(0.3, "produces for it")]
-        said = {group: (stream.choice(_SAID, "how"), self._draw_subscriptions()) for group in groups}
-        consumers_ = [_consumer_data(group, how, wanted) for group, (how, wanted) in said.items()]
+        drawn = {group: (stream.choice(_MODES, "how"), self._draw_subscriptions()) for group in groups}
+        consumers_ = [_consumer_data(group, how, wanted) for group, (how, wanted) in drawn.items()]
         self.ask(client, heartbeat_command(client.client_id, producers=producers, consumers=consumers_))
-        for group, (how, wanted) in said.items():
+        for group, (how, wanted) in drawn.items():
             model.register(client.client_id, group, how, wanted)
         for group in producers:
             model.register_producer(client.client_id, group)
@@ -184,10 +184,10 @@ class GroupAct:
     def set_group(self, client: GroupClient) -> None:
         group, stream = self.draw_group(), self.stream
         settings = GroupSettings(*(stream.chance(0.7, f"group {name}") for name in GroupSettings._fields))
-        said: dict[str, Any] = {"groupName": group, "consumeEnable": settings.consumes}
-        said |= {"consumeBroadcastEnable": settings.broadcasts, "notifyConsumerIdsChangedEnable": settings.notifies}
+        fields: dict[str, Any] = {"groupName": group, "consumeEnable": settings.consumes}
+        fields |= {"consumeBroadcastEnable": settings.broadcasts, "notifyConsumerIdsChangedEnable": settings.notifies}
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        self.ask(client, RemotingCommand(code, 0, body=encode_json_body(said)))
+        self.ask(client, RemotingCommand(code, 0, body=encode_json_body(fields)))
         self.model.settings[group] = settings
 
     def reset(self, client: GroupClient) -> None:
@@ -219,10 +219,10 @@ class GroupAct:
         return self.ask(client, max_offset_command(*queue)).field("offset")
 
 
-def _consumer_data(group: str, said: Said, wanted: dict[str, Subscribed]) -> dict[str, Any]:
+def _consumer_data(group: str, mode: ConsumeMode, wanted: dict[str, Subscribed]) -> dict[str, Any]:
     subscriptions = [
         {"topic": topic, "expressionType": one.kind, "subString": one.text, "subVersion": one.version}
         for topic, one in wanted.items()
     ]
-    how = {"consumeType": said.consume_type, "messageModel": said.model, "consumeFromWhere": said.begins}
+    how = {"consumeType": mode.consume_type, "messageModel": mode.model, "consumeFromWhere": mode.begins}
     return {"groupName": group, **how, "subscriptionDataSet": subscriptions}

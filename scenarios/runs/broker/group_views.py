@@ -18,7 +18,7 @@ import msgspec
 from ....store.broker.requests import RequestCode, ResponseCode
 from ...oracle.evidence import Violation
 from ...oracle.group_delivery import Queue
-from ...oracle.group_model import Said, Subscribed, check_view
+from ...oracle.group_model import ConsumeMode, Subscribed, check_view
 from ...oracle.invariants import consumers
 from .answers import PULLED
 from .broker_user import Reply
@@ -96,13 +96,13 @@ class GroupViews(GroupAct):
             self.report("LIVE", f"{group} has no members", model.members(group), [])
             return
         body = _json_of(reply)
-        said = Said(body["consumeType"], body["messageModel"], body["consumeFromWhere"])
+        mode = ConsumeMode(body["consumeType"], body["messageModel"], body["consumeFromWhere"])
         table = body["subscriptionTable"].items()
         wanted = {topic: Subscribed(one["expressionType"], one["subString"], one["subVersion"]) for topic, one in table}
         clients = sorted(each["clientId"] for each in body["connectionSet"])
         for what, expected, found in (
             ("members", sorted(model.members(group)), clients),
-            ("type, model or start", model.said(group), said),
+            ("type, model or start", model.mode(group), mode),
             ("subscriptions", model.subscriptions(group), wanted),
         ):
             self.report("LIVE", f"the connections of {group} have wrong {what}", expected, found)
@@ -162,15 +162,15 @@ class GroupViews(GroupAct):
 
     def _codes_of_pull(self, group: str, topic: str, version: int) -> Collection[ResponseCode]:
         model = self.model
-        settings, said, wanted = model.need(group), model.said(group), model.subscriptions(group).get(topic)
+        settings, mode, wanted = model.need(group), model.mode(group), model.subscriptions(group).get(topic)
         closed = set() if self.permits_reads else {ResponseCode.NO_PERMISSION}
         if settings is None:
             return closed | {ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
         if not settings.consumes:
             return {ResponseCode.NO_PERMISSION}
-        if said is None:
+        if mode is None:
             return closed | {ResponseCode.SUBSCRIPTION_NOT_EXIST}
-        if said.model == "BROADCASTING" and not settings.broadcasts:
+        if mode.model == "BROADCASTING" and not settings.broadcasts:
             return {ResponseCode.NO_PERMISSION}
         if wanted is None:
             return closed | {ResponseCode.SUBSCRIPTION_NOT_EXIST}

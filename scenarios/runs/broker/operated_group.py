@@ -119,9 +119,9 @@ class OperatedGroup:
     def use_retry_topic(self, queue: BrokerQueue) -> None:
         """Send to the retry topic of a group without retry queues. The group's first heartbeat creates the topic."""
         refused = send_without_queues(retry_topic(_NO_RETRIES))
-        said = encode_json_body({"groupName": _NO_RETRIES, "retryQueueNums": 0})
+        body = encode_json_body({"groupName": _NO_RETRIES, "retryQueueNums": 0})
         commands = (
-            RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=said),
+            RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=body),
             consumer_heartbeat(self._user.client_id, (queue.topic,), EVERYTHING, _NO_RETRIES),
             refused.command,
         )

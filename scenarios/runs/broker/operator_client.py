@@ -281,8 +281,8 @@ class OperatorClient(BrokerUser):
             *(stream.chance(0.5, name) for name in _GROUP_SETTINGS[3:6]),
             *(stream.randint(0, 2, name) for name in _GROUP_SETTINGS[6:]),
         )
-        said = {"groupName": group, **dict(zip(_GROUP_SETTINGS, settings, strict=True))}
-        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(said))
+        fields = {"groupName": group, **dict(zip(_GROUP_SETTINGS, settings, strict=True))}
+        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(fields))
         reply = self._change(table, broker, group, settings, command)
         if reply is not None and reply.is_success:
             self._pull_with_group(broker, group)

@@ -106,8 +106,8 @@ def _pulls(topic: str, queues: int, *, filters: bool) -> Iterator[_Row]:
         wanted = Subscription(kind, text, lambda _: False)
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
         yield f"a pull with the {kind} expression {text!r}", _pull(topic, 0, wanted), codes
-        said = {"subscriptionData": {"topic": topic, "subString": text, "expressionType": kind}}
-        checked = RemotingCommand(Code.CHECK_CLIENT_CONFIG, 0, body=encode_json_body(said))
+        fields = {"subscriptionData": {"topic": topic, "subString": text, "expressionType": kind}}
+        checked = RemotingCommand(Code.CHECK_CLIENT_CONFIG, 0, body=encode_json_body(fields))
         # SYSTEM_ERROR: without enablePropertyFilter, before the expression is parsed
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR
         yield f"a check of the {kind} expression {text!r}", checked, codes

@@ -3,9 +3,9 @@
 import pytest
 
 from tornlog.scenarios.oracle.group_members import NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET
-from tornlog.scenarios.oracle.group_model import GroupModel, GroupSettings, Notice, Said, Subscribed, check_view
+from tornlog.scenarios.oracle.group_model import ConsumeMode, GroupModel, GroupSettings, Notice, Subscribed, check_view
 
-SAID = Said("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET")
+MODE = ConsumeMode("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET")
 NOTICE = Notice(NOTIFY_CONSUMER_IDS_CHANGED, "g")
 
 
@@ -18,23 +18,23 @@ def model() -> GroupModel:
     """Return a group "g" with the members "a" and "b"."""
     model = GroupModel(creates_groups=True, notifies=True)
     for client in "ab":
-        model.register(client, "g", SAID, wanted("t"))
+        model.register(client, "g", MODE, wanted("t"))
     model.notices.clear()
     return model
 
 
 def test_a_change_of_members_or_topics_notifies_every_member(model: GroupModel) -> None:
-    model.register("a", "g", SAID, wanted("t", version=2))
+    model.register("a", "g", MODE, wanted("t", version=2))
     assert not model.notices
-    model.register("a", "g", SAID, wanted("t", "u"))
-    model.register("c", "g", SAID, wanted("t", "u"))
+    model.register("a", "g", MODE, wanted("t", "u"))
+    model.register("c", "g", MODE, wanted("t", "u"))
     model.unregister("b", "g")
     assert model.notices == {"a": [NOTICE] * 3, "b": [NOTICE] * 2, "c": [NOTICE] * 2}
 
 
 def test_the_setting_of_a_group_ends_notices_except_after_the_end_of_a_connection(model: GroupModel) -> None:
     model.settings["g"] = GroupSettings(notifies=False)
-    model.register("c", "g", SAID, wanted("u"))
+    model.register("c", "g", MODE, wanted("u"))
     model.unregister("b", "g")
     assert not model.notices
     model.end_connection("c")
@@ -42,15 +42,15 @@ def test_the_setting_of_a_group_ends_notices_except_after_the_end_of_a_connectio
 
 
 def test_the_newest_version_counts_and_left_topics_go(model: GroupModel) -> None:
-    model.register("a", "g", SAID, wanted("t", "u", version=3))
-    model.register("b", "g", SAID, wanted("t", version=2))
+    model.register("a", "g", MODE, wanted("t", "u", version=3))
+    model.register("b", "g", MODE, wanted("t", version=2))
     assert model.subscriptions("g") == wanted("t", version=3)
 
 
 def test_the_last_member_takes_the_group_along(model: GroupModel) -> None:
     for client in "ab":
         model.end_connection(client)
-    assert (model.members("g"), model.said("g"), model.subscriptions("g")) == ([], None, {})
+    assert (model.members("g"), model.mode("g"), model.subscriptions("g")) == ([], None, {})
 
 
 def test_a_reset_reaches_every_member(model: GroupModel) -> None:
