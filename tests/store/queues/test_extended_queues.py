@@ -11,6 +11,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.formats.checkpoint import decode_checkpoint
 from tornlog.store.formats.consume_queue import ExtUnit, ext_address_of, is_ext_address, tags_code
 from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
@@ -240,6 +241,26 @@ def test_no_extension_address_remains_when_the_extension_is_disabled(lab: Make, 
         assert tags_codes_of(store) == [65, 66, 65, 66, 65]
         assert pulled_numbers(store, tags="A") == [0, 2, 4]
         assert store.shutdown()
+
+    lab(image).run(body)
+
+
+def test_the_checkpoint_does_not_cover_replaced_addresses_before_their_sync(lab: Make, extended: Make) -> None:
+    image = image_after_shutdown(lab(), extended(), 5)
+    plain = replace(extended(), enable_consume_queue_ext=False)
+
+    def queue_time(world: World) -> int:
+        return decode_checkpoint(world.files.read(plain.checkpoint_path), file="").logics_msg_timestamp_ms
+
+    def body(world: World) -> None:
+        assert queue_time(world) > 0
+        store = MessageStore(world, plain)
+        assert store.load().changed_entries == 5
+        assert queue_time(world) == 0
+        store.start()
+        put_numbered(store, 1, 5)
+        assert store.shutdown()
+        assert queue_time(world) > 0
 
     lab(image).run(body)
 
