@@ -265,6 +265,44 @@ def test_the_checkpoint_does_not_cover_replaced_addresses_before_their_sync(lab:
     lab(image).run(body)
 
 
+def test_a_power_cut_after_the_replacement_of_addresses_leaves_no_torn_tags_code(
+    lab: Make, extended: Make, patched: Make
+) -> None:
+    # The tags code of entry 204 is at bytes 4092 to 4100, so in two pages.
+    config, path, page = extended(mapped_file_size_consume_queue=8_000), QUEUE + "0" * 20, 4_096
+    plain = replace(config, enable_consume_queue_ext=False, recover_whole_log=False, message_index_enable=False)
+    rewritten = b""
+
+    def fill(world: World) -> None:
+        store, _ = opened_store(world, config)
+        put_numbered(store, 209)
+        for number in (209, 214):
+            world.tasks.sleep(10_000)
+            put_numbered(store, 5, number)
+        assert store.shutdown()
+
+    def switch_off_extension(world: World) -> None:
+        nonlocal rewritten
+        store, report = opened_store(world, plain)
+        assert report.start_offset > 0
+        assert report.changed_entries
+        segment = store.queues.find_or_create("T", 0).queue.segments[0]
+        rewritten = bytes(segment.file.view(0, page))
+
+    def reopen(world: World) -> None:
+        store, _ = opened_store(world, plain)
+        assert set(range(0, 219, 2)) <= set(pulled_numbers(store, tags="A"))
+        assert store.shutdown()
+
+    machine = lab()
+    machine.run(fill)
+    before = machine.switch_off()
+    machine = lab(before)
+    machine.run(switch_off_extension)
+    torn = patched(machine.switch_off(), path, 0, rewritten + before.files[path].content[page:])
+    lab(torn).run(reopen)
+
+
 def test_a_queue_without_entries_has_no_extension(lab: Make, extended: Make, patched: Make) -> None:
     image = image_after_shutdown(lab(), extended(), 5)
     for path in [path for path in image.files if path.startswith(("/store/commitlog/", QUEUE))]:
