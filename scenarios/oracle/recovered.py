@@ -90,6 +90,8 @@ class RecoveredStore:
     damage: UnreadableError | None = None
     """The error that ended the read of the log before its end."""
     index: FoundIndex | None = None
+    addresses_end: int = 0
+    """Log offset up to which entries may have addresses of units, although queues have no extension."""
 
 
 def read_store(
@@ -106,6 +108,8 @@ def read_store(
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
+    if store.queues.ext_directory is None and store.last_recovery is not None:
+        found.addresses_end = store.last_recovery.start_offset
     try:
         shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
         for entry in _read_records(store, known_damage, known if shared is None else None):
@@ -192,6 +196,22 @@ def content_of(store: MessageStore) -> Content:
             if entry.physical_offset >= log_min_offset:
                 entries += f"{entry.key_hash} {entry.physical_offset} ".encode()
     return {**content, "index entries": bytes(entries)}
+
+
+def with_replaced_addresses(once: Content, twice: Content, directory: str) -> Content:
+    """Return `once` with the tagsCode in `twice` instead of each address of a unit in the queue files of a directory.
+
+    If extensions are off, a recovery that reads more of the log than the previous one may replace more addresses.
+    """
+    content = dict(once)
+    for path in (each for each in once.keys() & twice.keys() if each.startswith(f"{directory}/")):
+        kept, later = bytearray(once[path]), twice[path]
+        for number, (_, _, code) in enumerate(ENTRY.iter_unpack(once[path])):
+            at = (number + 1) * ENTRY_BYTES
+            if code <= ADDRESS_MAX and len(later) == len(kept):
+                kept[at - 8 : at] = later[at - 8 : at]
+        content[path] = bytes(kept)
+    return content
 
 
 class ContentDifference(NamedTuple):

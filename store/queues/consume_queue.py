@@ -5,6 +5,8 @@ later entries keep their position. Only one task writes entries: recovery, then 
 extension, an entry contains the address of a unit instead of a tag code.
 """
 
+from collections.abc import Callable
+
 from ..errors import CorruptFileError, MisplacedRecordError
 from ..formats.consume_queue import (
     ADDRESS_TOP,
@@ -183,10 +185,18 @@ class ConsumeQueue:
         assert following <= queue_offset, (following, queue_offset)
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
-    def overwrite_entries(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
+    def overwrite_entries(
+        self,
+        queue_offset: int,
+        raw: bytes | bytearray,
+        *,
+        write_again: bool = False,
+        before_change: Callable[[], None] | None = None,
+    ) -> int:
         """Recovery only: overwrite entries from queue_offset on with `raw`. Returns the number of changed entries.
 
         write_again: write unchanged entries too, so that the next sync writes their pages to the disk.
+        before_change: called before entries change that may be durable, because a crash could leave half of a new one.
         `set_recovered_end` sets the segments' positions later. queue_offset must not exceed the end of the existing
         entries.
         """
@@ -198,7 +208,10 @@ class ConsumeQueue:
             segment = self._segment_for(logic_offset)
             position = logic_offset - segment.base_offset
             piece = raw[: segment.size_bytes - position]
-            differs = bytes(segment.file.view(position, position + len(piece))) != piece
+            found = bytes(segment.file.view(position, position + len(piece)))
+            differs = found != piece
+            if differs and before_change is not None and (not write_again or _has_address(found)):
+                before_change()
             if differs or write_again:
                 segment.file.store(position, piece)
             if differs:
@@ -383,6 +396,10 @@ class ConsumeQueue:
         finally:
             self.correct_min_offset(log_min_offset)
         return removed
+
+
+def _has_address(raw: bytes) -> bool:
+    return ADDRESS_TOP in raw[TAGS_CODE_AT::ENTRY_BYTES]
 
 
 def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:

@@ -1,6 +1,7 @@
 """Queue replay: rewrites the entries of one queue that do not match the log."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..errors import is_disk_full
@@ -129,9 +130,11 @@ class QueueReplay:
         write_again: bool,
         skipped: SkippedRanges,
         scanned_from: int,
+        before_change: Callable[[], None],
     ) -> None:
         """Start with `first`, the queue's first record in a scan from log offset scanned_from.
 
+        before_change: called before entries change that the checkpoint may cover.
         Raises EarlierEntriesMissing if earlier entries are missing or wrong, unless the scan covers the whole log.
         Raises RecordMisplaced if the queueOffset is impossible. Both errors leave the queue unchanged.
         """
@@ -143,6 +146,7 @@ class QueueReplay:
         self.lacks_room: OSError | None = None
         """Error of a full disk. Later entries are not written."""
         self._doubted: _DoubtfulRecord | None = None
+        self._before_change = before_change
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
@@ -377,7 +381,9 @@ class QueueReplay:
         if self.lacks_room is not None:
             return
         try:
-            self.changed += self.queue.overwrite_entries(queue_offset, raw, write_again=self.write_again)
+            self.changed += self.queue.overwrite_entries(
+                queue_offset, raw, write_again=self.write_again, before_change=self._before_change
+            )
         except OSError as error:
             if not is_disk_full(error):
                 raise

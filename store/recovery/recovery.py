@@ -344,6 +344,7 @@ class Recovery:
                 write_again=not self._queues_are_durable or self._undurable_offset != _NOWHERE,
                 skipped=self._skipped,
                 scanned_from=self._report.start_offset,
+                before_change=self._checkpoint.reset_queue_time,
             )
         except RecordMisplaced:
             self._report_misplaced(record.physical_offset, "an offset that the earlier log allows", place)

@@ -13,7 +13,7 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
     "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
 }
 """During traffic, the sync of the directory of a new segment often fails."""
-_SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log")
+_SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log", "enable_consume_queue_ext")
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.

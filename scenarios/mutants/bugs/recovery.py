@@ -263,7 +263,7 @@ def overwrite_changed_entries(self: QueueReplay, queue_offset: int, raw: bytes |
         return
     bit(self.write_again and len(raw) > 0)
     try:
-        self.changed += self.queue.overwrite_entries(queue_offset, raw)
+        self.changed += self.queue.overwrite_entries(queue_offset, raw, before_change=self._before_change)
     except OSError as error:
         if not is_disk_full(error):
             raise
@@ -291,3 +291,16 @@ def read_first_store_time(self: Recovery, segment: Segment) -> int | None:
         bit()
         raise
     return None if first is None else first.store_timestamp_ms
+
+
+# A power cut can leave half of a new tags code, and no later recovery would read this part of the log.
+@bug("replaced-addresses-trusted", QueueReplay, "_overwrite_entries", found_by=("CKPT",))
+@needs(SCENARIOS["settings-switched"].ranges, starts={"switched": ("enable_consume_queue_ext",)})
+def overwrite_trusted(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
+    """Recovery replaces addresses of units by tags codes, while the checkpoint still covers the entries."""
+    self._before_change = _keep_queue_time
+    overwrite_trusted.original(self, queue_offset, raw)
+
+
+def _keep_queue_time() -> None:
+    bit()

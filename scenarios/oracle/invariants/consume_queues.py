@@ -12,7 +12,7 @@ from ..ledger import Ledger
 from ..light_places import LIGHT_MARK, light_places, light_queues_without_offset
 from ..misfiled import may_be_misfiled
 from ..put_entry import PutEntry
-from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
+from ..reader import ADDRESS_MAX, BLANK_ENTRY_SIZE, tag_code, tag_code_of
 from ..recovered import FoundQueue, FoundRecord
 
 _incomplete = partial(Violation, "CQ-COMPLETE")
@@ -109,7 +109,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     Entries may point before the log's first segment, or into a missing segment, which may be restored. Only an entry at
     a queue offset that is known to have no record may be blank. No entry may be rebuilt for a damaged record. A record
     belongs to each light queue for which its properties contain an offset. The tagsCode of a delayed message is its due
-    time; that of its copy is the hash of the tag.
+    time; that of its copy is the hash of the tag. If extensions are off, the log before the scan of the last recovery
+    may have entries of earlier starts with addresses. As in RocketMQ, their tags are unknown, and match any filter.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, barred = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.without_entry
@@ -150,7 +151,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 wanted = found.record.store_timestamp_ms + put.delivery_delay_ms
             else:
                 wanted = tag_code(put.tags)
-            if code != wanted:
+            is_old_address = code <= ADDRESS_MAX and physical_offset < store.addresses_end
+            if code != wanted and not is_old_address:
                 yield _invalid("an entry with a wrong tag", file, at + 12, "tagsCode", str(wanted), str(code))
 
 

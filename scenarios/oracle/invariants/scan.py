@@ -72,9 +72,11 @@ class ScanBounds(NamedTuple):
 def can_check_scan(plan: Plan) -> bool:
     """Return whether only crashes and stops have affected the files of a run.
 
-    Skipped queue offsets, and an index that lacks messages, also make recovery read the whole log.
+    Skipped queue offsets, and an index that lacks messages, also make recovery read the whole log. After the switch of
+    `enable_consume_queue_ext`, recovery replaces addresses by tags codes.
     """
-    if plan.starts.skipped_numbers_max or plan.starts.switched == "message_index_enable":
+    is_switched = plan.starts.switched in ("message_index_enable", "enable_consume_queue_ext")
+    if plan.starts.skipped_numbers_max or is_switched:
         return False
     is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
     return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow_operations(plan)

@@ -192,14 +192,13 @@ def _undurable_claims(
         for segment in queue.queue.segments
         if not _is_durable(segment, disk)
     ]
-    if entries and not _may_addresses_be_replaced(store):
+    if entries:
         log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
         for segment in entries:
             end = _end_of_entries_below(segment, disk, log_end)
             if end and not disk.is_durable(segment.file.path, 0, end):
                 yield 1, segment.file.path, end
-    if not _may_addresses_be_replaced(store):
-        yield from ((1, *unit) for unit in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms))
+    yield from ((1, *unit) for unit in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms))
     for file in () if store.index is None else store.index.table.files:
         path, end = file.file.path, file.file.size_bytes
         may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
@@ -269,11 +268,6 @@ def _last_stored_ms_of_start(store: MessageStore, disk: Disk) -> int:
             last = readings[-1].record
             return last.store_timestamp_ms if last.physical_offset >= report.end_offset else 0
     return 0
-
-
-def _may_addresses_be_replaced(store: MessageStore) -> bool:
-    """Whether recovery may have replaced durable addresses of units by equal tags codes, which are not synced yet."""
-    return store.queues.ext_directory is not None and store.flush_queues.durable_to.get() == 0
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:

@@ -11,6 +11,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.formats.checkpoint import decode_checkpoint
 from tornlog.store.formats.consume_queue import ExtUnit, ext_address_of, is_ext_address, tags_code
 from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.message_store import MessageStore
@@ -242,6 +243,64 @@ def test_no_extension_address_remains_when_the_extension_is_disabled(lab: Make, 
         assert store.shutdown()
 
     lab(image).run(body)
+
+
+def test_the_checkpoint_does_not_cover_replaced_addresses_before_their_sync(lab: Make, extended: Make) -> None:
+    image = image_after_shutdown(lab(), extended(), 5)
+    plain = replace(extended(), enable_consume_queue_ext=False)
+
+    def queue_time(world: World) -> int:
+        return decode_checkpoint(world.files.read(plain.checkpoint_path), file="").logics_msg_timestamp_ms
+
+    def body(world: World) -> None:
+        assert queue_time(world) > 0
+        store = MessageStore(world, plain)
+        assert store.load().changed_entries == 5
+        assert queue_time(world) == 0
+        store.start()
+        put_numbered(store, 1, 5)
+        assert store.shutdown()
+        assert queue_time(world) > 0
+
+    lab(image).run(body)
+
+
+def test_a_power_cut_after_the_replacement_of_addresses_leaves_no_torn_tags_code(
+    lab: Make, extended: Make, patched: Make
+) -> None:
+    # The tags code of entry 204 is at bytes 4092 to 4100, so in two pages.
+    config, path, page = extended(mapped_file_size_consume_queue=8_000), QUEUE + "0" * 20, 4_096
+    plain = replace(config, enable_consume_queue_ext=False, recover_whole_log=False, message_index_enable=False)
+    rewritten = b""
+
+    def fill(world: World) -> None:
+        store, _ = opened_store(world, config)
+        put_numbered(store, 209)
+        for number in (209, 214):
+            world.tasks.sleep(10_000)
+            put_numbered(store, 5, number)
+        assert store.shutdown()
+
+    def switch_off_extension(world: World) -> None:
+        nonlocal rewritten
+        store, report = opened_store(world, plain)
+        assert report.start_offset > 0
+        assert report.changed_entries
+        segment = store.queues.find_or_create("T", 0).queue.segments[0]
+        rewritten = bytes(segment.file.view(0, page))
+
+    def reopen(world: World) -> None:
+        store, _ = opened_store(world, plain)
+        assert set(range(0, 219, 2)) <= set(pulled_numbers(store, tags="A"))
+        assert store.shutdown()
+
+    machine = lab()
+    machine.run(fill)
+    before = machine.switch_off()
+    machine = lab(before)
+    machine.run(switch_off_extension)
+    torn = patched(machine.switch_off(), path, 0, rewritten + before.files[path].content[page:])
+    lab(torn).run(reopen)
 
 
 def test_a_queue_without_entries_has_no_extension(lab: Make, extended: Make, patched: Make) -> None:

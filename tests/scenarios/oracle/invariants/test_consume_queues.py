@@ -8,6 +8,7 @@ from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.guarantees import note_unreadable
 from tornlog.scenarios.oracle.invariants.consume_queues import check_cq_complete, check_cq_valid, check_queue_offsets
 from tornlog.scenarios.oracle.known_damage import DamagedBytes
+from tornlog.scenarios.oracle.reader import ADDRESS_MAX
 from tornlog.scenarios.oracle.recovered import FoundQueue
 from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -93,6 +94,15 @@ def test_an_entry_for_a_record_of_another_queue_is_a_violation(evidence: Evidenc
     evidence.store.queues["T0", 1] = evidence.store.queues.pop(("T0", 0))
 
     assert [violation.found for violation in check_cq_valid(evidence)] == ["T0/0"] * 3
+
+
+def test_an_address_without_extension_is_a_violation_only_in_the_part_that_recovery_read(evidence: Evidence) -> None:
+    queue = evidence.store.queues["T0", 0]
+    queue.entries = [(offset, size_bytes, ADDRESS_MAX) for offset, size_bytes, _ in queue.entries]
+    second = evidence.store.records[1].record.physical_offset
+    for addresses_end, offsets in ((0, [12, 32, 52]), (second, [32, 52]), (second + 1, [52])):
+        evidence.store.addresses_end = addresses_end
+        assert [violation.offset for violation in check_cq_valid(evidence)] == offsets
 
 
 def test_a_rebuilt_entry_for_a_damaged_record_is_a_violation_but_a_kept_one_is_not(evidence: Evidence) -> None:
