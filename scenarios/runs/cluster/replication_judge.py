@@ -102,7 +102,9 @@ class ReplicationJudge:
 
     def rules_of(self, node: ReplicatingNode) -> StreamRules:
         config, plan = node.config, self._plan
-        work_ns = (live.pauses_ms_max(plan) + live.start_ms_max(plan)) * _MS
+        # A slave that appends may wait for a new segment of a slow disk.
+        held_up_ms = live.pauses_ms_max(plan) if node.is_master else live.held_up_ms_max(plan)
+        work_ns = (held_up_ms + live.start_ms_max(plan)) * _MS
         return StreamRules(
             config.ha_send_heartbeat_interval_ms,
             config.ha_housekeeping_interval_ms,
