@@ -33,6 +33,7 @@ _IN_FLIGHT = SCENARIOS["requests-in-flight"].ranges
 _PULLING = SCENARIOS["consumer-order"].ranges
 _OPERATED = SCENARIOS["operator-changes"].ranges
 _LOOKING = SCENARIOS["broker-lookups"].ranges
+_CRASHING = SCENARIOS["broker-crash"].ranges
 _LIGHT = SCENARIOS["consumer-retry"].ranges.replace(light_queues={"chance": (0.3,)}, broker={"light_readers": (1,)})
 
 
@@ -186,6 +187,14 @@ def drop_if_full(self: RequestPool, request: PooledRequest) -> None:
         request.session.count_request_done(request.size_bytes)
     else:
         drop_if_full.original(self, request)
+
+
+@bug("send-without-wait-is-not-durable", send, "_parse_wait_property", found_by=("STATUS", "DUR", "REP"))
+@needs(_CRASHING, sync_flush=(True,), flush={"sync_timeout_ms": (5_000,)})
+def wait_only_if_asked(text: str | None) -> bool:
+    """A broker answers a send without the property WAIT before it is durable."""
+    bit(text is None)
+    return text is not None and wait_only_if_asked.original(text)
 
 
 _stuck: set[Session] = set()

@@ -206,6 +206,17 @@ def dead_letter_without_count(
     return made
 
 
+@bug("missing-maximum-leaves-no-retry", SendMessageProcessor, "_retry_or_dead_letter", found_by=("REDEL",))
+@needs(_SENDING, retry={"old_clients": (False,)})
+def dead_letter_without_maximum(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, message: Message
+) -> Message:
+    """A message that a consumer sends to its retry topic without a maximum of retries is dead at once."""
+    if bit(request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times == NO_LIMIT):
+        send = send._replace(max_reconsume_times=0)
+    return dead_letter_without_maximum.original(self, request, send, message)
+
+
 @bug("retry-leaves-light-queues", SendMessageProcessor, "_retry_message", found_by=("DUR", "REDEL", "PREFIX"))
 @needs(SCENARIOS["consumer-retry"].ranges, light_queues={"chance": (0.9,)})
 def retry_without_light_queues(

@@ -44,18 +44,25 @@ def make_request(code: RequestCode, body: bytes = b"", /, **fields: object) -> R
     return RemotingCommand(code, 0, ext_fields=texts, body=body)
 
 
-def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int, queue_id: int | None = None) -> RemotingCommand:
-    """queues: the number of queues if the broker creates the topic. queue_id: -1 lets the broker choose."""
+def send_command(
+    draft: Draft, puts: Sequence[PutEntry], queues: int, queue_id: int | None = None, *, names_wait: bool = True
+) -> RemotingCommand:
+    """Return the request for a send.
+
+    queues: the number of queues if the broker creates the topic. queue_id: -1 lets the broker choose. names_wait:
+    whether the request has the property WAIT; without it a send waits.
+    """
     content, names = draft.content, [put.name for put in puts]
-    wait = f"WAIT\1{'true' if draft.wait else 'false'}"
+    properties = f"WAIT\1{'true' if draft.wait else 'false'}\2" if names_wait else ""
     if draft.in_batch:
-        body, properties = draft.batch_body(names), wait
+        body = draft.batch_body(names)
     else:
-        body, properties = puts[0].body, f"{wait}\2{sent_properties(draft, names[0])}"
+        body = puts[0].body
+        properties += f"{sent_properties(draft, names[0])}\2"
     code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
     fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues}
     fields["e"] = puts[0].queue_id if queue_id is None else queue_id
-    fields |= {"f": content.sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": f"{properties}\2"}
+    fields |= {"f": content.sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": properties}
     return make_request(code, body, **fields, j=content.reconsume_times, k=False, m=draft.in_batch)
 
 
@@ -211,9 +218,12 @@ def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, v
     record, body = reading
     own_id = (record.head.store_host + record.physical_offset.to_bytes(8, "big")).hex().upper()
     first = {"RETRY_TOPIC": record.topic, "ORIGIN_MESSAGE_ID": own_id}
-    counts = {"RECONSUME_TIME": str(send.times), "MAX_RECONSUME_TIMES": str(send.retries_max)}
-    properties = {**first, **properties_of(record.properties), **counts, "DELAY": str(send.delay_level)}
-    properties.pop("WAIT", None)
+    properties = {**first, **properties_of(record.properties), "RECONSUME_TIME": str(send.times)}
+    properties["DELAY"] = str(send.delay_level)
+    for name in ("MAX_RECONSUME_TIMES", "WAIT"):
+        properties.pop(name, None)
+    if send.names_maximum:
+        properties["MAX_RECONSUME_TIMES"] = str(send.retries_max)
     fields: dict[str, object] = {
         "a": "CLIENT_INNER_PRODUCER",
         "b": f"%RETRY%{send.group}",
@@ -222,7 +232,7 @@ def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, v
     }
     fields |= {"e": queue_id, "f": 0, "g": send.born[0], "h": record.head.flag, "j": send.times}
     fields |= {"i": "".join(f"{name}\1{text}\2" for name, text in properties.items()), "k": False, "m": False}
-    if version:
+    if version and send.names_maximum:
         fields["l"] = send.retries_max
     return replace(make_request(RequestCode.SEND_MESSAGE_V2, body, **fields), version=version)
 

@@ -29,6 +29,7 @@ _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
 _ANY_QUEUE_CHANCE = 0.2
 _WORDS_CHANCE = 0.2
+_NO_WAIT_CHANCE = 0.2
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
@@ -78,7 +79,10 @@ class RemotingSender:
         draft.sends += 1
         began_ns = user.now_ns
         hosts = Host.of_address(f"{user.machine.host}:0"), Host.of_address(broker.address)
-        puts = [self._make_put(draft, each, queue_id, began_ns, hosts) for each in draft.messages]
+        names_wait = not draft.wait or not self._forms(draft).chance(_NO_WAIT_CHANCE, "no WAIT")
+        puts = [
+            self._make_put(draft, each, queue_id, began_ns, hosts, names_wait=names_wait) for each in draft.messages
+        ]
         ledger, refusal = account.ledger, draft.refusal(puts, user.plan)
         for put in puts:
             ledger.record_request(put)
@@ -87,7 +91,7 @@ class RemotingSender:
         asked_in, insisted = ledger.life, self.producer.insists
         try:
             user.machine.die_by_chance("in a send")
-            command = self._command(draft, puts, queue_id)
+            command = self._command(draft, puts, queue_id, names_wait=names_wait)
             response = user.routes.client(broker).invoke(command, user.plan.broker.send_timeout_ms)
         except OSError as error:
             if insisted and self._has_patience and user.run.store_at(broker) is not None:
@@ -116,21 +120,32 @@ class RemotingSender:
         """Whether the timeout is so long that a broker without faults must answer before. A slave may be late."""
         return self.user.plan.broker.send_timeout_ms >= ANSWER_MS and not self.user.plan.cluster.slaves
 
-    def _command(self, draft: Draft, puts: Sequence[PutEntry], queue_id: int) -> RemotingCommand:
-        """Return the request for a send in one of the forms of RocketMQ's clients."""
-        user, queues = self.user, self.user.plan.queues_per_topic
-        forms = user.run.streams(f"{user.name}/forms").with_subject(puts[0].name)
+    def _forms(self, draft: Draft) -> Stream:
+        """Return the choices among the forms that RocketMQ's clients give a send."""
+        first = put_name(draft.messages[0].name, draft.sends)
+        return self.user.run.streams(f"{self.user.name}/forms").with_subject(first)
+
+    def _command(self, draft: Draft, puts: Sequence[PutEntry], queue_id: int, *, names_wait: bool) -> RemotingCommand:
+        queues, forms = self.user.plan.queues_per_topic, self._forms(draft)
         if queues == 1 and forms.chance(_ANY_QUEUE_CHANCE, "any queue"):
             queue_id = -1  # the broker must choose the only queue
-        command = send_command(draft, puts, queues, queue_id)
+        command = send_command(draft, puts, queues, queue_id, names_wait=names_wait)
         return with_words(command) if not draft.in_batch and forms.chance(_WORDS_CHANCE, "words") else command
 
     def _make_put(
-        self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
+        self,
+        draft: Draft,
+        message: DrawnMessage,
+        queue_id: int,
+        now_ns: int,
+        hosts: tuple[Host, Host],
+        *,
+        names_wait: bool,
     ) -> PutEntry:
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
-            shared = in_java_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()
+            wait = {"WAIT": "true" if draft.wait else "false"} if names_wait else {}
+            shared = in_java_map_order(wait | _CLUSTER).decode()
             properties = message.properties(name, shared).encode()
         else:
             named = properties_of(sent_properties(draft, name).encode())

@@ -7,7 +7,7 @@ Source: RocketMQ DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageConcur
 ConsumeMessageOrderlyService.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ....store.broker.requests import BROKER_VERSION, RequestCode, ResponseCode
@@ -34,7 +34,7 @@ _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
 _OLD_VERSION = 0
 _ORDERLY_CHANCE = 0.3
 _MORE_QUEUES_CHANCE = 0.3
-_UNNAMED_CHANCE = 0.2
+_UNNAMED_CHANCE = 0.4
 """How often a consumer leaves the maximum of retries to its group."""
 
 
@@ -127,22 +127,23 @@ class RetryConsumer(BrokerUser):
         account, retry, record = self.run.accounts[broker], self._retry, reading.record
         put = account.ledger.put_seen_in(record) or account.ledger.put_returned_in(record)
         assert put is not None, record
-        before = record.head.reconsume_times
-        times = max(before, retry.retries_max) if self.stream.chance(_ORDERLY_CHANCE, "orderly") else before + 1
+        is_named = not self.stream.chance(_UNNAMED_CHANCE, "no maximum")
+        before, most = record.head.reconsume_times, retry.retries_max if is_named else retry.retries_max_of_group
+        times = max(before, most) if self.stream.chance(_ORDERLY_CHANCE, "orderly") else before + 1
+        new_send = partial(RetrySend, GROUP, FIRST_LEVEL + before, most, retry.retry_queues, is_named, times=times)
         while True:
             # RocketMQ's client chooses a queue of the route, so the topic exists.
-            if self._send_heartbeat(broker) and self._send_once(broker, put.name, times, reading):
+            if self._send_heartbeat(broker) and self._send_once(broker, put.name, new_send, reading):
                 account.hits["sent to retry topic"] += 1
                 return
             self.world.tasks.sleep(_RETRY_MS)
 
-    def _send_once(self, broker: str, name: str, times: int, reading: ReadRecord) -> bool:
+    def _send_once(self, broker: str, name: str, new_send: Callable[..., RetrySend], reading: ReadRecord) -> bool:
         """Return whether the broker has answered SUCCESS."""
-        ledger, retry, host = self.run.accounts[broker].ledger, self._retry, Host.of_address(f"{self.machine.host}:0")
-        level, born = FIRST_LEVEL + reading.record.head.reconsume_times, (self.world.clock.now_ms(), host.address)
-        send = RetrySend(GROUP, level, retry.retries_max, retry.retry_queues, times=times, born=born)
+        ledger, host = self.run.accounts[broker].ledger, Host.of_address(f"{self.machine.host}:0")
+        send = new_send(born=(self.world.clock.now_ms(), host.address))
         ledger.returned.add_send(name, send)
-        queue_id = self.stream.randbelow(retry.retry_queues, "retry queue")
+        queue_id = self.stream.randbelow(send.retry_queues, "retry queue")
         reply = self.ask(broker, retry_send_command(send, queue_id, reading, version=self._version))
         if reply is None or not reply.is_success:
             return False
