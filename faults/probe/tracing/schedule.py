@@ -20,6 +20,7 @@ Sources: Yuan et al., "Partial Order Aware Concurrency Sampling", CAV 2018: POS 
 random walk (odd seeds). PCT: sim/policies/pct.py.
 """
 
+import os
 import random
 import time
 from collections import Counter
@@ -32,7 +33,11 @@ from .threads import TracedThread
 
 TICK_SECONDS = 0.001
 """Interval between two checks whether all other threads sleep."""
-_PATIENCE_SECONDS = 0.25
+_PATIENCE_CPU_SECONDS = 0.25
+"""CPU time for which a thread may compute while others are held. On a busy machine that may take long."""
+_PATIENCE_SECONDS = 5.0
+"""The longest wait for a thread that gets no CPU time, as one in a slow system call."""
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _AT_REST = ("S", "Z", "X")  # thread states: asleep or ended
 _STRETCH_CHANCE = 0.5
 _STRETCH_DOUBLINGS = 9  # less than 2 ** 9 instructions, because each one costs a stop
@@ -54,7 +59,8 @@ class SeededOrder:
         self._steps: Counter[int] = Counter()
         """Number of steps of each thread. Threads are numbered in the order of appearance."""
         self._turns = 0
-        self._asked_first = 0.0  # monotonic time at which held threads began to wait; 0: no thread waits
+        self._waits_since: tuple[float, float] | None = None
+        """Monotonic time at which held threads began to wait, and the CPU time of the other threads then."""
 
     def count_step(self, thread: TracedThread) -> None:
         """Hold a thread that has reached a step, or has executed its extra instructions."""
@@ -64,13 +70,14 @@ class SeededOrder:
     def pick_thread(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
         """Return the held thread to continue, or None while another thread may still reach a step."""
         assert held, "a pick needs a held thread"
-        now = time.monotonic()
-        self._asked_first = self._asked_first or now
-        if not _are_all_asleep([thread for thread in threads if thread not in held]):
-            if now - self._asked_first < _PATIENCE_SECONDS:
+        others = [thread for thread in threads if thread not in held]
+        if not _are_all_asleep(others):
+            now, used = time.monotonic(), sum(map(_cpu_seconds, others))
+            since, used_before = self._waits_since = self._waits_since or (now, used)
+            if now - since < _PATIENCE_SECONDS and used - used_before < _PATIENCE_CPU_SECONDS:
                 return None
             self.hurried += 1
-        self._asked_first = 0.0
+        self._waits_since = None
         self.choices += len(held) > 1
         chosen = max(held, key=self._priority) if self._pct is None else self._choose_by_pct(self._pct, held)
         self._turns += 1
@@ -97,6 +104,16 @@ def _are_all_asleep(threads: Collection[TracedThread]) -> bool:
     """Return whether all threads stayed asleep or ended during two checks."""
     before = [_context_switches(thread) for thread in threads]
     return None not in before and before == [_context_switches(thread) for thread in threads]
+
+
+def _cpu_seconds(thread: TracedThread) -> float:
+    try:
+        with open(f"/proc/{thread.id}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b") ")[2].split()
+    except OSError:  # the thread has ended
+        return 0.0
+    user_ticks, system_ticks = fields[11:13]  # fields 14 and 15 of the line: proc(5)
+    return (int(user_ticks) + int(system_ticks)) / _TICKS_PER_SECOND
 
 
 def _context_switches(thread: TracedThread) -> tuple[bytes, ...] | None:

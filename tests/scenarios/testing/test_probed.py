@@ -115,7 +115,7 @@ def test_the_named_failure_file_and_timeline_show_the_failure_again(
     tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
 ) -> None:
     done = tests_of(IN_FILE, "--tornlog-out out")
-    (again,) = re.findall(r"again: (tornlog probe --replay .*)", done.stdout)
+    (again,) = re.findall(r"reproduce: (tornlog probe --replay .*)", done.stdout)
     (page,) = re.findall(r"timeline: (.*)", done.stdout)
 
     replayed = shell(f"{again} || test $? = 1", tmp_path / "project")
