@@ -158,6 +158,11 @@ class Plan:
         """Whether the run has a single store. Exploration recovers each state of such a run directly."""
         return not self.cluster.slaves and not self.broker.serves
 
+    @property
+    def may_use_transient_pool(self) -> bool:
+        """Whether the store puts to a write buffer in some start."""
+        return self.memory.transient_pool or self.starts.switched == "transient_store_pool_enable"
+
     def value(self, path: str) -> Any:
         feature, _, name = path.rpartition(".")
         return getattr(getattr(self, feature) if feature else self, name)

@@ -136,7 +136,7 @@ def late_ms_max(plan: Plan, body_bytes: int) -> int:
     """
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
-    committed_ms = live.commit_ms_max(plan) if plan.memory.transient_pool else 0
+    committed_ms = live.commit_ms_max(plan) if plan.may_use_transient_pool else 0
     polled_ms = 0 if plan.settings.long_polling_enable else plan.broker_settings.short_polling_time_ms
     latency_ms = -(-plan.network.latency_us_max // 1_000)
     return live.start_ms_max(plan) + committed_ms + polled_ms + _ROUND_TRIPS * windows * latency_ms

@@ -153,7 +153,7 @@ class TransactionTraffic(StoreUser):
         answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         is_visible = put.is_durable or answered_for_all
         end = put.physical_offset + put.record_bytes
-        return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
+        return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.may_use_transient_pool)
 
     def decide_earlier(self, stream: Stream, *, healing: bool) -> None:
         """Decide some transactions from before the last start without a request, then answer check requests for a
@@ -296,7 +296,7 @@ class TransactionTraffic(StoreUser):
 
     @property
     def _may_fail_to_commit(self) -> bool:
-        return self.plan.memory.transient_pool and allowances.has_any_fault(self.disk)
+        return self.plan.may_use_transient_pool and allowances.has_any_fault(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
         """Return whether a lookup must find a half message that ends at log offset `end`.

@@ -196,7 +196,7 @@ class ConsumeQueue:
         """Recovery only: overwrite entries from queue_offset on with `raw`. Returns the number of changed entries.
 
         write_again: write unchanged entries too, so that the next sync writes their pages to the disk.
-        before_change: called before entries change that may be durable, because a crash could leave half of a new one.
+        before_change: called before entries with addresses change, because a crash could leave half of a tag code.
         `set_recovered_end` sets the segments' positions later. queue_offset must not exceed the end of the existing
         entries.
         """
@@ -210,7 +210,7 @@ class ConsumeQueue:
             piece = raw[: segment.size_bytes - position]
             found = bytes(segment.file.view(position, position + len(piece)))
             differs = found != piece
-            if differs and before_change is not None and (not write_again or _has_address(found)):
+            if differs and before_change is not None and _has_address(found):
                 before_change()
             if differs or write_again:
                 segment.file.store(position, piece)

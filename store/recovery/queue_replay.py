@@ -134,7 +134,7 @@ class QueueReplay:
     ) -> None:
         """Start with `first`, the queue's first record in a scan from log offset scanned_from.
 
-        before_change: called before entries change that the checkpoint may cover.
+        before_change: called before entries with addresses change, which the checkpoint may cover.
         Raises EarlierEntriesMissing if earlier entries are missing or wrong, unless the scan covers the whole log.
         Raises RecordMisplaced if the queueOffset is impossible. Both errors leave the queue unchanged.
         """

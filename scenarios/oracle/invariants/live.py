@@ -113,7 +113,7 @@ def commit_ms_max(plan: Plan) -> int:
 def buffered_copies_ms_max(plan: Plan) -> int:
     """Return how long the check of transactions waits at a stop, until the half messages that it put back are in the
     log."""
-    return commit_ms_max(plan) if plan.memory.transient_pool and plan.transactions.chance else 0
+    return commit_ms_max(plan) if plan.may_use_transient_pool and plan.transactions.chance else 0
 
 
 def delivery_ms_max(plan: Plan) -> int:
@@ -126,7 +126,7 @@ def delivery_ms_max(plan: Plan) -> int:
 
 def hidden_ms_max(plan: Plan) -> int:
     """Return how long a delayed message may stay in the write buffer after its delay, where delivery cannot see it."""
-    return max(commit_ms_max(plan) - min(DELAYS_MS.values()), 0) if plan.memory.transient_pool else 0
+    return max(commit_ms_max(plan) - min(DELAYS_MS.values()), 0) if plan.may_use_transient_pool else 0
 
 
 def held_up_ms_max(plan: Plan) -> int:

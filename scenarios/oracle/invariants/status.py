@@ -124,7 +124,7 @@ def check_allocation(
 
 
 def _needs_buffer(plan: Plan) -> bool:
-    return plan.memory.transient_pool and plan.settings.fast_fail_if_no_buffer_in_store_pool
+    return plan.may_use_transient_pool and plan.settings.fast_fail_if_no_buffer_in_store_pool
 
 
 def check_refusal(
