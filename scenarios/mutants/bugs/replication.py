@@ -103,7 +103,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     return begin
 
 
-@bug("ended-slave-drops-others", GroupTransfer, "remove_replica", found_by=("QUIET",))
+@bug("ended-slave-drops-others", GroupTransfer, "remove_replica", found_by=("QUIET", "REP"))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     """After one slave disconnects, the master ignores acknowledgements of other slaves until they reconnect."""
