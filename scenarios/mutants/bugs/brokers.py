@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
+from ....store.broker.broker import Broker
 from ....store.broker.late_answers import LateAnswerService
 from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
+from ....store.broker.request_pool import PooledRequest
 from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode, success_response
-from ....store.broker.router import Channel
+from ....store.broker.router import Channel, Response
 from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
@@ -337,3 +339,31 @@ def create_topic_and_fail(self: SendChecks, send: SendRequest) -> TopicConfig:
     if bit(not is_known):
         raise RequestRefusedError("the topic was not ready")
     return topic
+
+
+@bug("rollback-commits", TransactionalMessageService, "rollback", found_by=("TX",))
+@needs(BROKER, heals=(True,), consumers=(1,), transactions={"chance": (1.0,)})
+def commit_instead(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+    """A message that its producer rolls back is delivered."""
+    bit()
+    return self.commit(request)
+
+
+@bug("request-executed-twice", RemotingServer, "_make_response", found_by=("PREFIX", "QOFF", "READ", "META"))
+@needs(_LIVELY)
+def respond_twice(self: RemotingServer, request: PooledRequest) -> Response:
+    """A broker executes each request twice, and answers once."""
+    bit()
+    respond_twice.original(self, request)
+    return respond_twice.original(self, request)
+
+
+@bug("store-runs-after-stop", Broker, "shutdown", found_by=("STATUS", "IDX"))
+@needs(_LIVELY, endings=("stop",))
+def stop_services_only(self: Broker) -> bool:
+    """A broker that stops leaves its store running."""
+    bit()
+    for service in reversed(self._services):
+        service.shutdown()
+    self.offsets.shutdown()
+    return True
