@@ -1,5 +1,9 @@
 """A seed determines the order of the recorded steps of threads."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,8 @@ from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import RANDOM, RunControl
 from tornlog.faults.probe.tracing.process import TracedRun
 from tornlog.faults.probe.tracing.run import run_traced
+from tornlog.faults.probe.tracing.schedule import SeededOrder
+from tornlog.faults.probe.tracing.threads import AddressSpace, TracedThread
 
 SEEDS = range(5)
 DEPTH, HORIZON_STEPS, GAP_SEEDS = 2, 12, 40
@@ -106,6 +112,30 @@ thread.start()
 file("meanwhile")
 thread.join()
 """
+
+
+def test_a_thread_without_cpu_time_is_waited_for_and_one_that_computes_is_not() -> None:
+    """A stopped process is neither asleep nor gets CPU time, as a thread of a busy machine."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as program:
+        try:
+            held, other = (
+                TracedThread(number, number, number, place, AddressSpace())
+                for place, number in enumerate((0, program.pid))
+            )
+            program.send_signal(signal.SIGSTOP)
+            time.sleep(0.1)  # the signal arrives
+            order = SeededOrder(seed=0)
+            assert order.pick_thread([held], [held, other]) is None
+            time.sleep(0.5)
+            assert order.pick_thread([held], [held, other]) is None
+
+            program.send_signal(signal.SIGCONT)
+            deadline = time.monotonic() + 60
+            while (picked := order.pick_thread([held], [held, other])) is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert (picked, order.hurried) == (held, 1)
+        finally:
+            program.kill()
 
 
 def run_with_seed(seed: int, lines: str) -> TracedRun:
