@@ -433,6 +433,13 @@ class FaultKind(StrEnum):
         "time passes at a scheduling point; log-uniform, 1 ms to paused_machine_ms_max",
         _PAUSES,
     )._replace(knob="paused_machine_chance", excuses=Excuse.PAUSE)
+    LATE_TIMERS = _machine(
+        "late timers",
+        "tasks that waited for slightly different times woke together, so they raced",
+        "kernels fire timers together to save wake-ups, and busy processors run tasks late",
+        "timers due within timer_slack_us of the first fire at the time of the last",
+        "prctl(2), PR_SET_TIMERSLACK; timer_slack_ns in proc(5)",
+    )._replace(knob="timer_slack_us")
     CLOCK_STEP = _machine(
         "clock step",
         "the wall clock jumped forward or back",

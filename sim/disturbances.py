@@ -1,16 +1,22 @@
-"""Disturbances: pause tasks and machines, and step their clocks.
+"""Disturbances: pause tasks and machines, delay timers, and step clocks.
 
     paused task      the task at a scheduling point stops for some time; other tasks continue
     paused machine   all tasks of all machines stop for some time; due timers fire afterwards
+    late timers      timers that are due within a short time fire together, at the time of the last one
     clock step       the wall clock of the running machine jumps forward or backward
 
-For each kind and each window of WINDOW_POINTS scheduling points, one draw decides whether the window has a disturbance,
-and a second draw chooses its point.
+Late timers occur throughout a run. Computing takes no virtual time, so without them a task that serves a request has
+finished before the next request arrives, even 1 ns later, and the two never race.
+
+For each other kind and each window of WINDOW_POINTS scheduling points, one draw decides whether the window has a
+disturbance, and a second draw chooses its point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
-Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
+Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; prctl(2), PR_SET_TIMERSLACK, for late timers;
+settimeofday(2) and RFC 5905 for clock steps.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,6 +33,7 @@ _PAUSE_NS_MIN = 1_000_000
 _NEVER = 1 << 60  # more scheduling points than any run passes
 _PAUSED = WaitReason("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
+_LATE_TIMERS = "late timers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class DisturbancePlan:
     paused_task_ms_max: int = 2_000
     paused_machine_chance: float = 0.0
     paused_machine_ms_max: int = 10_000  # no scenario sets this, but stored plans do
+    timer_slack_us: int = 0
+    """Timers that are due within this time of the first one fire together. 0: each timer fires on time."""
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
     last_clock_step_ms: int = 0
@@ -44,7 +53,11 @@ class DisturbancePlan:
 
     @property
     def injects_nothing(self) -> bool:
-        return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
+        return not (self.has_windows or self.timer_slack_us)
+
+    @property
+    def has_windows(self) -> bool:
+        return self.paused_task_chance + self.paused_machine_chance + self.clock_step_chance > 0.0
 
 
 class Pause(NamedTuple):
@@ -71,6 +84,8 @@ class Disturbances:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
         self._paused_ns = 0
+        self._late_until_ns: list[int] = []  # the end of each jump with late timers
+        self._late_ns: list[int] = []  # the lateness of all jumps up to that one
         self.set_back: list[ClockSetBack] = []
         self._kernel = kernel
         self._stream = stream
@@ -85,18 +100,22 @@ class Disturbances:
         if self._plan.injects_nothing:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
-        self._kernel.disturb = self._inject_due_disturbances
         self._is_on = True
-        self._window_end = self._kernel.steps
-        self._begin_window()
+        self._kernel.set_timer_slack(self._plan.timer_slack_us * 1_000, self._record_late_timers)
+        if self._plan.has_windows:
+            self._kernel.disturb = self._inject_due_disturbances
+            self._window_end = self._kernel.steps
+            self._begin_window()
 
     def stop(self) -> None:
         """Stop injecting. Paused tasks continue when their pause ends."""
         if self._is_on:
             self._is_on = False
-            self._kernel.disturb = None
-            self._remaining.clear()
-            self._kernel.call_disturb_at_step(_NEVER)
+            self._kernel.set_timer_slack(0, None)
+            if self._plan.has_windows:
+                self._kernel.disturb = None
+                self._remaining.clear()
+                self._kernel.call_disturb_at_step(_NEVER)
 
     @property
     def paused_until_ns(self) -> int:
@@ -105,7 +124,13 @@ class Disturbances:
     def paused_ns(self, since_ns: int = 0) -> int:
         if not since_ns:  # asked often
             return self._paused_ns
-        return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
+        paused_ns = sum(
+            pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns
+        )
+        if not self._late_ns:
+            return paused_ns
+        before = bisect_right(self._late_until_ns, since_ns)
+        return paused_ns + self._late_ns[-1] - (self._late_ns[before - 1] if before else 0)
 
     def _inject_due_disturbances(self, step: int) -> bool:
         """Inject all due disturbances. Returns whether the current task was paused."""
@@ -171,6 +196,14 @@ class Disturbances:
         self.pauses.append(Pause(self._kernel.now_ns, self._kernel.now_ns + ns))
         self._paused_ns += ns
         return ns
+
+    def _record_late_timers(self, first_ns: int, now_ns: int) -> None:
+        """Count how late the first timer is as a pause. Not in the trace, because it occurs too often."""
+        late_ns = now_ns - first_ns
+        self._paused_ns += late_ns
+        self._late_until_ns.append(now_ns)
+        self._late_ns.append(late_ns + (self._late_ns[-1] if self._late_ns else 0))
+        self.injected[_LATE_TIMERS] += 1
 
     def _count_injected(self, kind: str) -> None:
         self.injected[kind] += 1

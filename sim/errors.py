@@ -39,7 +39,10 @@ class TaskFailedError(SimError):
 
 
 class LivenessError(SimError):
-    """The run makes no progress. `waits` has one line per living task."""
+    """The run makes no progress. `waits` has one line per living task, first for the tasks that can run.
+
+    At the step limit, lines on the busiest tasks precede them.
+    """
 
     def __init__(self, reason: str, waits: list[str]) -> None:
         super().__init__("\n  ".join([reason, *waits]))

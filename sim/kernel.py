@@ -8,6 +8,7 @@ The hub is the greenlet that called `Kernel.run`. The kernel switches to the hub
 task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
@@ -37,6 +38,10 @@ _TASK_END = 1 << 60
 _TIMERS_MIN = 64  # a heap with fewer timers is not worth compacting
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may catch MachineDied and make another world call."""
+_RECENT_SWITCHES = 3_000
+"""How many of the last switches show which task makes no progress."""
+_BUSIEST_TASKS = 3
+_BUSY_PART = 20  # a task with less than 5 % of the steps is not busy
 # Greenlets that are never released: garbage collection would raise GreenletExit in them, and their tasks could catch it
 # too.
 _unstoppable: list[greenlet] = []
@@ -71,15 +76,18 @@ class Timers:
             heappop(heap)
         return None
 
-    def pop_due(self, now_ns: int) -> list[SimTask]:
-        """Remove all due timers. Returns their tasks, sorted by due time, then by `push`."""
-        due = []
+    def pop_due(self, until_ns: int) -> tuple[int, list[SimTask]]:
+        """Remove all timers due by until_ns. Returns the last due time and the tasks, sorted by due time, then by
+        `push`.
+        """
+        last_ns, tasks = 0, []
         heap = self._heap
-        while heap and heap[0][0] <= now_ns:
-            _, _, task, park_number = heappop(heap)
+        while heap and heap[0][0] <= until_ns:
+            due_ns, _, task, park_number = heappop(heap)
             if task.waiting is not None and task.park_number == park_number:
-                due.append(task)
-        return due
+                last_ns = due_ns
+                tasks.append(task)
+        return last_ns, tasks
 
     def clear(self) -> None:
         self._heap.clear()
@@ -126,7 +134,8 @@ class Kernel:
         *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_is_one_moment"),
         *("_last_decision_step", "_lone", "_lone_since", "_machines", "_on_uncontested_point", "_outside"),
         *("_pending", "_policy"),
-        *("_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timers"),
+        *("_on_late_timers", "_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timer_slack_ns"),
+        "_timers",
     )
 
     def __init__(
@@ -165,6 +174,8 @@ class Kernel:
         """Function to call at the step of `call_disturb_at_step`. Returns whether it parked the current task."""
         self._ready: list[SimTask] = []  # runnable tasks, longest runnable first, with the current task
         self._timers = Timers()
+        self._timer_slack_ns = 0
+        self._on_late_timers: Callable[[int, int], None] | None = None
         self._deadline_ns = 0
         self._machines: dict[str, Machine] = {}
         self._dying: list[Machine] = []  # killed machines; the hub unwinds them before any task runs
@@ -301,6 +312,14 @@ class Kernel:
         assert ns >= 0, ns
         self.now_ns += ns
         self.note((_TIME_JUMP, self.now_ns))
+
+    def set_timer_slack(self, slack_ns: int, on_late: Callable[[int, int], None] | None) -> None:
+        """Let timers that are due within slack_ns fire together, at the time of the last one.
+
+        on_late: called after such a jump with the first due time and the present time.
+        """
+        assert slack_ns >= 0, slack_ns
+        self._timer_slack_ns, self._on_late_timers = slack_ns, on_late
 
     # -- called by tasks -----------------------------------------------------------------------------
 
@@ -537,13 +556,17 @@ class Kernel:
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        if due_ns > self.now_ns:  # `advance_clock` may have passed the timer
-            self.now_ns = due_ns
+        assert not self._is_one_moment, "a timer ends inside without_scheduling_points"
+        first_ns = max(due_ns, self.now_ns)  # `advance_clock` may have passed the timer
+        slack_end_ns = min(first_ns + self._timer_slack_ns, self._deadline_ns)
+        last_ns, tasks = self._timers.pop_due(max(first_ns, slack_end_ns))
+        self.now_ns = max(first_ns, last_ns)
+        if self.now_ns > first_ns and self._on_late_timers is not None:
+            self._on_late_timers(first_ns, self.now_ns)
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.hash_pending_words()
-        assert not self._is_one_moment, "a timer ends inside without_scheduling_points"
-        for task in self._timers.pop_due(self.now_ns):
+        for task in tasks:
             assert task.waiting is not None, f"{task.name} can run already"
             task.waiting = None
             task.woken = False
@@ -587,12 +610,29 @@ class Kernel:
             assert task.failure is not None, task.name
             raise TaskFailedError(task.name, task.failure) from task.failure
 
+    def _busiest_tasks(self) -> list[str]:
+        """Return lines on the tasks that passed most points lately, with the label at which each stopped most often."""
+        flat = self._switches[-3 * _RECENT_SWITCHES :]
+        points: Counter[str] = Counter()
+        labels: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for at in range(3, len(flat), 3):
+            ran = flat[at - 1]
+            points[ran] += flat[at]
+            labels[ran][flat[at + 1].removeprefix("~")] += 1
+        total, lines = points.total(), []
+        for name, own in points.most_common(_BUSIEST_TASKS):
+            if own * _BUSY_PART > total:
+                [(label, _)] = labels[name].most_common(1)
+                lines.append(f"{name}: took {100 * own // total} % of the last {total} steps, often at {label}")
+        return lines
+
     def _liveness_error(self) -> LivenessError:
         tasks = [task for machine in self._machines.values() for task in machine.live_tasks.values()]
+        tasks.sort(key=lambda task: task.waiting is not None)  # one of those that can run may never end its work
         waits = [f"{task.name}: {task.describe_wait(self.now_ns)}" for task in tasks]
         when = f"at {self.now_ns / 1e6:g} ms, step {self.steps}"
         if self.steps >= self._step_limit:
-            return NoProgressError(f"not finished {when}: the step limit is reached", waits)
+            return NoProgressError(f"not finished {when}: the step limit is reached", [*self._busiest_tasks(), *waits])
         if self._timers.next_due_ns() is not None:
             limit = f"the time limit of {self._deadline_ns / 1e6:g} ms"
             return NoProgressError(f"not finished {when}: the next timer is past {limit}", waits)

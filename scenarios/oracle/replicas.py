@@ -6,14 +6,17 @@ byte on, a slave's log must be a prefix of one of the master's histories. Each c
 log starts another history. Bytes that were never sent are not kept.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from struct import Struct
 from typing import Protocol
 
 from ...faults.disk.disk import Disk
 from ...store.config import FlushDiskType
 from ...store.formats.message import BLANK_MAGIC, HOST_V6_MASK
+from ...store.log.segment import Segment
 from ...store.log.segment_queue import SegmentQueue
 from ...store.message_store import MessageStore
 from .allowances import count_sync_errors
@@ -74,11 +77,12 @@ class Replicas:
         held = self.held.setdefault(host, ReportedRange())
         if not held.data:
             held.first = max(log.min_offset, 0)
-        held.data += log_bytes(log, held.end, offset)
+        new_begin = held.end
+        held.data += log_bytes(log, new_begin, offset)
         if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and not count_sync_errors(disk):
-            for segment in log.segments:
+            for segment in _segments_in(log, new_begin, offset):
                 end = min(offset - segment.base_offset, segment.size_bytes)
-                if end > 0 and not disk.is_durable(segment.file.path, 0, end):
+                if not disk.is_durable(segment.file.path, 0, end):
                     summary, place = f"{host} reports data that is not durable", (segment.file.path, end)
                     yield Violation("REP", summary, *place, "report", "after the sync", "before it")
 
@@ -117,6 +121,7 @@ class Replicas:
 
 
 _HEAD = Struct(">ii")
+_segment_begin = attrgetter("base_offset")
 
 
 class MasterHistory:
@@ -191,9 +196,19 @@ def whole_log(log: SegmentQueue) -> bytes:
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:
     """Return the readable bytes of a log in [start, end)."""
     pieces = []
-    for segment in log.segments:
+    for segment in _segments_in(log, start, end):
         readable = segment.readable.get()
         from_, to = max(start - segment.base_offset, 0), min(end - segment.base_offset, readable)
         if from_ < to:
             pieces.append(bytes(segment.file.view(from_, to)))
     return b"".join(pieces)
+
+
+def _segments_in(log: SegmentQueue, start: int, end: int) -> Sequence[Segment]:
+    """Return the segments of a log that have bytes in [start, end).
+
+    Only these: this module runs at each frame, and a read of a segment's positions is a scheduling point.
+    """
+    segments = log.segments
+    first = max(bisect_right(segments, start, key=_segment_begin) - 1, 0)
+    return segments[first : bisect_left(segments, end, lo=first, key=_segment_begin)]

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -6,6 +7,7 @@ from tornlog.sim.choices import Choices
 from tornlog.sim.disturbances import WINDOW_POINTS, DisturbancePlan, Disturbances
 from tornlog.sim.errors import MachineDied, NoProgressError
 from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import WaitReason
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.policies.replay import LabellingPolicy, ReplayPolicy
@@ -106,6 +108,64 @@ def test_paused_time_before_the_given_moment_does_not_count() -> None:
     assert world.disturbances.paused_ns(first.end_ns) == world.disturbances.paused_ns(second.begin_ns)
     assert world.disturbances.paused_ns(first.end_ns) == all_ns - (first.end_ns - first.begin_ns)
     assert world.disturbances.paused_ns(world.disturbances.paused_until_ns) == 0
+
+
+def sleep_and_read_clocks(world: World, *sleeps_ms: int) -> list[int]:
+    """Let one task sleep for each time. Return when each woke."""
+    tasks, clock = world.machine.tasks, world.machine.clock
+    woke_ns = {}
+
+    def sleeper(ms: int) -> None:
+        tasks.sleep(ms)
+        woke_ns[ms] = clock.monotonic_ns()
+
+    def main() -> None:
+        for task in [tasks.spawn(f"sleeper-{ms}", lambda ms=ms: sleeper(ms)) for ms in sleeps_ms]:
+            task.join(None)
+
+    world.disturbances.start()
+    world.kernel.run(world.machine, main, time_limit_ns=10**12)
+    return [woke_ns[ms] for ms in sleeps_ms]
+
+
+def test_timers_within_the_slack_fire_together_at_the_time_of_the_last() -> None:
+    world = World(DisturbancePlan(timer_slack_us=3_000))
+    assert sleep_and_read_clocks(world, 10, 12, 13, 14, 30) == [13_000_000] * 3 + [14_000_000, 30_000_000]
+    assert world.disturbances.injected == {"late timers": 1}
+    assert world.disturbances.paused_ns() == 3_000_000
+    assert world.disturbances.paused_ns(12_999_999) == 3_000_000
+    assert world.disturbances.paused_ns(13_000_000) == 0
+
+
+def test_timers_fire_on_time_without_slack_and_after_a_stop() -> None:
+    assert sleep_and_read_clocks(World(DisturbancePlan()), 10, 12) == [10_000_000, 12_000_000]
+    world = World(DisturbancePlan(timer_slack_us=3_000))
+    world.disturbances.start()
+    world.disturbances.stop()
+    world.disturbances.start = lambda: None  # type: ignore[method-assign]
+    assert sleep_and_read_clocks(world, 10, 12) == [10_000_000, 12_000_000]
+
+
+@pytest.mark.parametrize(("slack_us", "races"), [(0, False), (1_000, True)])
+def test_tasks_that_wake_at_slightly_different_times_race_only_with_late_timers(slack_us: int, races: bool) -> None:
+    def loses_an_addition(seed: int) -> bool:
+        world = World(DisturbancePlan(timer_slack_us=slack_us), choices=Choices(f"race {seed}"))
+        tasks, kernel = world.machine.tasks, world.kernel
+        cell = tasks.cell("count")
+
+        def add(delay_us: int) -> None:
+            kernel.park(WaitReason("arrival"), delay_us * 1_000)
+            cell.set(cell.get() + 1)  # not atomic
+
+        def main() -> None:
+            for task in [tasks.spawn(f"adder-{us}", partial(add, us)) for us in (500, 900)]:
+                task.join(None)
+
+        world.disturbances.start()
+        kernel.run(world.machine, main, time_limit_ns=10**12)
+        return cell.get() == 1
+
+    assert any(loses_an_addition(seed) for seed in range(30)) is races
 
 
 def test_timers_fire_late_after_a_pause_of_all_tasks() -> None:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.sim.rigs import make, walk
@@ -92,6 +94,33 @@ def test_exceeding_the_virtual_time_limit_is_reported_as_no_progress_with_wake_u
         "  broker/main: sleep until +150 ms",
         "  broker/flush: signal flush until +200 ms",
     ]
+
+
+def test_the_error_at_the_step_limit_names_the_busiest_tasks_and_lists_runnable_tasks_first() -> None:
+    kernel = make_kernel(step_limit=1000)
+    machine = kernel.create_machine("m")
+    cell = machine.tasks.cell("never")
+
+    def spin() -> None:
+        while cell.get() == 0:
+            pass
+
+    def main() -> None:
+        machine.tasks.spawn("sleeper", lambda: machine.tasks.sleep(10))
+        for _ in range(2):
+            machine.tasks.spawn("spinner", spin)
+        machine.tasks.sleep(5)
+
+    with pytest.raises(NoProgressError) as caught:
+        kernel.run(machine, main, time_limit_ns=LIMIT_NS)
+
+    busy, waits = caught.value.waits[:2], caught.value.waits[2:]
+    assert all(
+        re.fullmatch(r"m/spinner(#2)?: took \d\d % of the last 9\d\d steps, often at cell never.get", line)
+        for line in busy
+    )
+    assert sorted(waits[:2]) == ["m/spinner#2: runnable", "m/spinner: runnable"]
+    assert waits[2:] == ["m/main: sleep until +5 ms", "m/sleeper: sleep until +10 ms"]
 
 
 def test_the_time_limit_counts_from_the_start_of_each_run() -> None:

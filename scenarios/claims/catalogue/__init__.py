@@ -1,7 +1,9 @@
 """Catalogue of claims, one module for each theme."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 from ..scenario import Scenario
 from . import swarm
@@ -23,16 +25,30 @@ _THEMES = (
 )
 """Simplest claims first. Each module's tuple sets the order of its scenarios."""
 
+_LATE_TIMERS_CHANCE = 0.3
+_LATE_TIMERS: Mapping[str, Any] = {"disturbances": {"timer_slack_us": (1_000, 10_000)}}
+"""Times as long as between the arrivals of requests of several clients, so that these requests race."""
+_ENOUGH_TASKS: Mapping[str, Any] = {"broker": {"tasks_each": (4,)}}
+"""As many as a broker has by default: it handles that many requests of a kind at the same time."""
+
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 
 
 def _collect_scenarios() -> dict[str, Scenario]:
     scenarios: list[Scenario] = [
-        scenario for theme in _THEMES for scenario in import_module(f".{theme}", __name__).SCENARIOS
+        _with_late_timers(scenario) for theme in _THEMES for scenario in import_module(f".{theme}", __name__).SCENARIOS
     ]
     by_name = {scenario.name: scenario for scenario in scenarios}
     assert len(by_name) == len(scenarios), "two scenarios have the same name"
     return by_name
+
+
+def _with_late_timers(scenario: Scenario) -> Scenario:
+    """Let timers fire late in some runs of the scenario. Then a broker has enough tasks, unless it varies them."""
+    ranges = scenario.ranges
+    varies_tasks = any("broker.tasks_each" in group for group in ranges.optional.values())
+    late = {**_LATE_TIMERS, **_ENOUGH_TASKS} if ranges.has_brokers and not varies_tasks else _LATE_TIMERS
+    return scenario.with_late_optional(_LATE_TIMERS_CHANCE, late_timers=late)
 
 
 SCENARIOS: dict[str, Scenario] = _collect_scenarios()
