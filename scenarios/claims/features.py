@@ -313,6 +313,8 @@ class BrokerPlan:
     """1: an operator has groups of its own, and compares each answer about them with a model. Needs a network and disk
     without faults.
     """
+    group_races: int = knob_field(0, plain=0, weight=2)
+    """How often group operators make two changes of a group at once in an act. 0: they send other requests instead."""
     client_questions: int = knob_field(0, plain=0, weight=2)
     """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)

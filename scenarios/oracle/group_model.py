@@ -5,12 +5,13 @@
     subscriptions   the topics of the newest heartbeat; for each topic the newest version
     notices         one to every member, also to a new one, after each change of members or topics
     producers       as members, without notices
+    locks           of the first client that asks, until it unlocks; no act is as long as their expiry
 
 Each change has taken effect before its answer, so all later answers are certain.
 Source: RocketMQ ConsumerManager, ConsumerGroupInfo, ProducerManager, ConsumerOffsetManager.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -75,6 +76,8 @@ class GroupModel:
     """Group -> its members and subscriptions."""
     _producers: dict[str, dict[str, None]] = field(default_factory=dict)
     """Group -> its producers."""
+    _locks: dict[tuple[str, Queue], str] = field(default_factory=dict)
+    """Group and queue -> the client with the lock."""
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -91,6 +94,9 @@ class GroupModel:
         self.settings.pop(group, None)
         if removes_offsets:
             self.offsets.pop(group, None)
+
+    def set_group(self, group: str, settings: GroupSettings) -> None:
+        self.settings[group] = settings
 
     def need(self, group: str) -> GroupSettings | None:
         """Return the settings of a group that a request names; None if the group is missing and stays so."""
@@ -120,6 +126,15 @@ class GroupModel:
 
     def unregister_producer(self, client: str, group: str) -> None:
         self._producers.get(group, {}).pop(client, None)
+
+    def lock(self, client: str, group: str, queues: Sequence[Queue]) -> list[Queue]:
+        """Return the queues that the answer grants."""
+        return [queue for queue in queues if self._locks.setdefault((group, queue), client) == client]
+
+    def unlock(self, client: str, group: str, queues: Sequence[Queue]) -> None:
+        for queue in queues:
+            if self._locks.get((group, queue)) == client:
+                del self._locks[group, queue]
 
     def end_connection(self, client: str) -> None:
         """A client's only connection ends. The setting of a group does not matter then."""

@@ -305,4 +305,35 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
+    # Two clients change one group at the same time, again and again. The broker is small and has hardly any messages.
+    Scenario(
+        "simultaneous-changes",
+        "two changes of a group that a broker receives at the same time take effect one after the other",
+        BROKER.replace(
+            producers=(1,),
+            consumers=(0,),
+            topics=(1, 2),
+            messages_each=(2,),
+            lives=(1,),
+            endings=("stop", "crash at rest"),
+            heals=(False,),
+            attribute_points=(False, True),
+            policy=("pos", "round-robin", "random-walk"),
+            network={
+                "latency_us_min": (500,),
+                "latency_us_max": (500, 500, 1_000),
+                "split_chance": (0.0,),
+                "late_chance": (0.0,),
+            },
+            disturbances={"paused_task_chance": (0.0, 0.1), "timer_slack_us": (1_000, 10_000)},
+            broker={
+                "group_operators": (1,),
+                "group_races": (25,),
+                "tailing_consumers": (0,),
+                "client_death_chance": (0.0,),
+                "tasks_each": (4,),
+                "rest_ms_max": (8_000,),
+            },
+        ),
+    ),
 )

@@ -76,8 +76,11 @@ FILTERS: Mapping[str, Any] = {
     "settings": {"enable_consume_queue_ext": (False, True)},
 }
 """Groups with different subscriptions that wait for the same queue."""
-GROUPS: Mapping[str, Any] = {"broker": {"group_operators": (1,)}}
-"""An operator with groups of its own. It adds up to 70 requests to a run."""
+GROUPS: Mapping[str, Any] = {
+    "broker": {"group_operators": (1,), "group_races": (0, 8), "tasks_each": (4,)},
+    "disturbances": {"timer_slack_us": (1_000, 10_000)},
+}
+"""An operator with groups of its own. It adds up to 120 requests to a run, some of which the broker serves at once."""
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),

@@ -8,8 +8,6 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-import msgspec
-
 from ....sim.choices import Stream
 from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
@@ -27,7 +25,7 @@ from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .answers import PULLED, TimedPull
 from .client_machine import ClientMachine
-from .commands import lock_command, pull_command, pulled_records
+from .commands import granted_queues, lock_command, pull_command, pulled_records
 from .message_options import EVERYTHING, Subscription
 from .routes import BrokerAddress, Routes
 
@@ -216,8 +214,7 @@ class BrokerUser:
             reply = self.ask(broker, lock_command(RequestCode.LOCK_BATCH_MQ, group, client_id, broker, queues))
             if reply is None or not reply.is_success or not reply.is_of_this_life:
                 return None
-            found = msgspec.json.decode(reply.response.body)["lockOKMQSet"]
-            granted: list[Queue] = [(each["topic"], each["queueId"]) for each in found]
+            granted = granted_queues(reply.response)
             times_ns = reply.asked_ns, reply.answered_ns
             self.run.report(locks.check_answer(client_id, queues, granted, times_ns, existing))
             return granted

@@ -7,6 +7,8 @@ from dataclasses import replace
 from struct import Struct
 from typing import Any
 
+import msgspec
+
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
@@ -141,6 +143,11 @@ def lock_command(
     wanted = [MessageQueue(topic, broker, queue_id) for topic, queue_id in queues]
     fields = {"consumerGroup": group, "clientId": client_id, "mqSet": wanted}
     return RemotingCommand(code, 0, body=encode_json_body(fields))
+
+
+def granted_queues(response: RemotingCommand) -> list[Queue]:
+    """Return the queues of an answer to LOCK_BATCH_MQ, in order."""
+    return sorted((each["topic"], each["queueId"]) for each in msgspec.json.decode(response.body)["lockOKMQSet"])
 
 
 def heartbeat_command(

@@ -4,7 +4,7 @@ Each client has a connection of its own. The next request waits for the answer, 
 Source: RocketMQ ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....store.broker.remoting_client import ClientConnection
@@ -17,7 +17,9 @@ from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
 from ...oracle.group_model import ConsumeMode, GroupModel, GroupSettings, Notice, Subscribed, check_view
 from .broker_user import BrokerUser, Reply
 from .commands import (
+    granted_queues,
     heartbeat_command,
+    lock_command,
     make_request,
     max_offset_command,
     member_list_command,
@@ -49,6 +51,15 @@ class GroupClient(NamedTuple):
     received: list[Notice]
 
 
+class GroupChange(NamedTuple):
+    """A request of a client, and its effect on the model."""
+
+    client: GroupClient
+    command: RemotingCommand
+    apply: Callable[[GroupModel], Sequence[Queue] | None]
+    """Changes the model. Returns the queues that the answer grants; None if it grants nothing."""
+
+
 class UncertainError(Exception):
     """An answer is missing or transient, so the model may be wrong from now on."""
 
@@ -68,6 +79,8 @@ class GroupAct:
         self.wanted = {(one.kind, one.text): one for one in wanted}
         """The possible subscriptions by kind and text."""
         self.clients = [self._make_client(client) for client in range(2)]
+        self._connected: set[str] = set()
+        """Clients with an answer."""
 
     def _make_client(self, number: int) -> GroupClient:
         user, received = self.user.with_own_connections(), list[Notice]()
@@ -85,10 +98,14 @@ class GroupAct:
             client.user.routes.close()
 
     def check_notices(self) -> None:
+        self.await_notices()
+        for client in self.clients:
+            self.run.report(self.check_notices_of(client))
+
+    def await_notices(self) -> None:
         """A later answer over the same connection shows that all notices have arrived."""
         for client in self.clients:
             self.ask(client, member_list_command(self.groups[0]), ResponseCode.SYSTEM_ERROR)
-            self.run.report(self.check_notices_of(client))
 
     def check_notices_of(self, client: GroupClient) -> Iterator[Violation]:
         expected, found = sorted(self.model.notices.get(client.client_id, [])), sorted(client.received)
@@ -100,6 +117,9 @@ class GroupAct:
         has_restarted = self.run.accounts[self.broker].ledger.life != self._life
         if reply is None or has_restarted or self.user.now_ns > self._until_ns or reply.response.code in TRANSIENT:
             raise UncertainError
+        if reply.sent_ns > reply.asked_ns and client.client_id in self._connected:
+            raise UncertainError  # the end of an earlier connection removed the client
+        self._connected.add(client.client_id)
         code = ResponseCode(reply.response.code)
         if not reply.is_success and code not in refusals:
             self.report("STATUS", f"{RequestCode(command.code).name} is refused", "SUCCESS", code.name)
@@ -122,6 +142,9 @@ class GroupAct:
         known = self.run.accounts[self.broker].ledger.topics
         return [(topic, known[topic]) for topic in self.run.topics if topic in known]
 
+    def known_queues(self) -> list[Queue]:
+        return [(topic, number) for topic, last in self._known_topics() for number in range(last + 1)]
+
     def draw_queue(self) -> Queue | None:
         if not (known := self._known_topics()):
             return None
@@ -139,56 +162,87 @@ class GroupAct:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def heartbeat(self, client: GroupClient) -> None:
-        stream, model = self.stream, self.model
-        groups = [group for group in self.groups if stream.chance(0.5, "consumes for it")]
-        producers = [group for group in self.groups if stream.chance(0.3, "produces for it")]
+    def make(self, change: GroupChange) -> None:
+        reply = self.ask(change.client, change.command)
+        expected = change.apply(self.model)
+        if expected is not None:
+            self.report(
+                "LOCK", f"{change.client.client_id} gets wrong locks", sorted(expected), granted_queues(reply.response)
+            )
+
+    def heartbeat(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        """of: the only group that consumes or produces. Empty: any of the act's groups."""
+        stream, possible = self.stream, [of] if of else self.groups
+        groups = [group for group in possible if of or stream.chance(0.5, "consumes for it")]
+        producers = [group for group in possible if stream.chance(0.3, "produces for it")]
         drawn = {group: (stream.choice(_MODES, "how"), self._draw_subscriptions()) for group in groups}
         consumers_ = [_consumer_data(group, how, wanted) for group, (how, wanted) in drawn.items()]
-        self.ask(client, heartbeat_command(client.client_id, producers=producers, consumers=consumers_))
-        for group, (how, wanted) in drawn.items():
-            model.register(client.client_id, group, how, wanted)
-        for group in producers:
-            model.register_producer(client.client_id, group)
 
-    def unregister(self, client: GroupClient) -> None:
-        group, of = self.draw_group(), self.stream.choice(("consumers", "producers", "both"), "leaves")
-        consumes, produces = of != "producers", of != "consumers"
-        self.ask(client, unregister_command(client.client_id, group, consumers=consumes, producers=produces))
-        if produces:
-            self.model.unregister_producer(client.client_id, group)
-        if consumes:
-            self.model.unregister(client.client_id, group)
+        def apply(model: GroupModel) -> None:
+            for group, (how, wanted) in drawn.items():
+                model.register(client.client_id, group, how, wanted)
+            for group in producers:
+                model.register_producer(client.client_id, group)
 
-    def commit(self, client: GroupClient) -> None:
+        command = heartbeat_command(client.client_id, producers=producers, consumers=consumers_)
+        return GroupChange(client, command, apply)
+
+    def unregister(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        group, kinds = of or self.draw_group(), self.stream.choice(("consumers", "producers", "both"), "leaves")
+        consumes, produces = kinds != "producers", kinds != "consumers"
+
+        def apply(model: GroupModel) -> None:
+            if produces:
+                model.unregister_producer(client.client_id, group)
+            if consumes:
+                model.unregister(client.client_id, group)
+
+        command = unregister_command(client.client_id, group, consumers=consumes, producers=produces)
+        return GroupChange(client, command, apply)
+
+    def commits(self, client: GroupClient, *, of: str = "") -> Sequence[GroupChange]:
         """Commit an offset in each topic."""
-        group, stream = self.draw_group(), self.stream
-        for topic, last in self._known_topics():
-            queue = topic, stream.randint(0, last, "modelled queue")
-            offset = stream.randint(0, _OFFSETS_MAX, "modelled offset")
-            self.ask(client, update_offset_command(*queue, offset, group))
-            self.model.commit(group, queue, offset)
+        return [self._commit(client, of or self.draw_group(), topic, last) for topic, last in self._known_topics()]
 
-    def clone(self, client: GroupClient) -> None:
-        source, target = self.draw_group_with_offsets(), self.draw_group()
+    def _commit(self, client: GroupClient, group: str, topic: str, last: int) -> GroupChange:
+        queue = topic, self.stream.randint(0, last, "modelled queue")
+        offset = self.stream.randint(0, _OFFSETS_MAX, "modelled offset")
+        command = update_offset_command(*queue, offset, group)
+        return GroupChange(client, command, lambda model: model.commit(group, queue, offset))
+
+    def clone(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        source, target = self.draw_group_with_offsets(), of or self.draw_group()
         topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
         fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
-        self.ask(client, make_request(RequestCode.CLONE_GROUP_OFFSET, **fields))
-        self.model.clone(source, target, topic)
+        command = make_request(RequestCode.CLONE_GROUP_OFFSET, **fields)
+        return GroupChange(client, command, lambda model: model.clone(source, target, topic))
 
-    def delete(self, client: GroupClient, group: str, removes_offsets: bool) -> None:
+    def delete(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        group, removes_offsets = of or self.draw_group(), self.stream.chance(0.5, "removes")
         fields = {"groupName": group, "removeOffset": removes_offsets}
-        self.ask(client, make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **fields))
-        self.model.delete(group, removes_offsets=removes_offsets)
+        command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **fields)
+        return GroupChange(client, command, lambda model: model.delete(group, removes_offsets=removes_offsets))
 
-    def set_group(self, client: GroupClient) -> None:
-        group, stream = self.draw_group(), self.stream
+    def set_group(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        group, stream = of or self.draw_group(), self.stream
         settings = GroupSettings(*(stream.chance(0.7, f"group {name}") for name in GroupSettings._fields))
         fields: dict[str, Any] = {"groupName": group, "consumeEnable": settings.consumes}
         fields |= {"consumeBroadcastEnable": settings.broadcasts, "notifyConsumerIdsChangedEnable": settings.notifies}
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        self.ask(client, RemotingCommand(code, 0, body=encode_json_body(fields)))
-        self.model.settings[group] = settings
+        command = RemotingCommand(code, 0, body=encode_json_body(fields))
+        return GroupChange(client, command, lambda model: model.set_group(group, settings))
+
+    def lock(self, client: GroupClient, *, of: str = "") -> GroupChange:
+        """Lock some queues, or unlock them."""
+        group, stream = of or self.draw_group(), self.stream
+        queues = [queue for queue in self.known_queues() if stream.chance(0.7, "locks it")]
+        unlocks = stream.chance(0.3, "unlocks")
+        code = RequestCode.UNLOCK_BATCH_MQ if unlocks else RequestCode.LOCK_BATCH_MQ
+
+        def apply(model: GroupModel) -> Sequence[Queue] | None:
+            return (model.unlock if unlocks else model.lock)(client.client_id, group, queues)
+
+        return GroupChange(client, lock_command(code, group, client.client_id, self.broker, queues), apply)
 
     def reset(self, client: GroupClient) -> None:
         """Reset a group to the end of its queues, or to the first message that may be left."""

@@ -5,7 +5,8 @@
                    offsets, clones, resets, settings and deletions of groups
     views          offsets, members, subscriptions, producers, groups of a topic, progress, pulls without an expression
 
-The clients must have received exactly the notices of the model.
+The clients must have received exactly the notices of the model. In some acts both clients change a group at the same
+time, see `group_race`.
 """
 
 from contextlib import suppress
@@ -13,7 +14,8 @@ from contextlib import suppress
 from ....faults.plan import FaultPlan
 from .broker_user import BrokerUser, UserContext
 from .commands import member_list_command
-from .group_act import GROUP, UncertainError
+from .group_act import GROUP, GroupClient, UncertainError
+from .group_race import race
 from .group_views import GroupViews
 from .operated_group import stays_connected
 
@@ -54,14 +56,15 @@ class GroupOperator(BrokerUser):
     def _use_groups(self, act: GroupViews) -> None:
         """Send requests until an answer is missing."""
         stream = self.stream
+
+        def commit(client: GroupClient) -> None:
+            for change in act.commits(client):
+                act.make(change)
+
+        changes = (*(act.heartbeat,) * 4, act.unregister, act.clone, act.delete, act.set_group, act.set_group, act.lock)
         acts = (
-            *(act.heartbeat,) * 4,
-            act.unregister,
-            act.commit,
-            act.clone,
-            lambda client: act.delete(client, act.draw_group(), stream.chance(0.5, "removes")),
-            act.set_group,
-            act.set_group,
+            *(lambda client, draw=draw: act.make(draw(client)) for draw in changes),
+            commit,
             act.reset,
             act.query,
             act.list_members,
@@ -73,12 +76,16 @@ class GroupOperator(BrokerUser):
         )
         ends_connection = stream.chance(_END_CHANCE, "a connection ends")
         for client in act.clients:
-            act.heartbeat(client)
-        for _ in range(_REQUESTS):
-            client = stream.choice(act.clients, "client")
-            stream.choice(acts, "request of a model")(client)
-            if stream.chance(_PAUSE_CHANCE, "pauses"):
-                self.world.tasks.sleep(_PAUSE_MS)
+            act.make(act.heartbeat(client))
+        races = self.plan.broker.group_races
+        for _ in range(races):
+            race(act)
+        if not races:
+            for _ in range(_REQUESTS):
+                client = stream.choice(act.clients, "client")
+                stream.choice(acts, "request of a model")(client)
+                if stream.chance(_PAUSE_CHANCE, "pauses"):
+                    self.world.tasks.sleep(_PAUSE_MS)
         act.check_notices()
         if ends_connection:
             act.end_connection()

@@ -73,12 +73,15 @@ class GroupViews(GroupAct):
         if queue is None:
             return
         low = self.run.accounts[self.broker].pulls.known_bounds(queue).low
-        reply = self.ask(client, query_offset_command(*queue, group), ResponseCode.QUERY_NOT_FOUND)
+        found = self.offset_of(client, group, queue)
         expected = self.model.offsets.get(group, {}).get(queue)
-        found = reply.field("offset") if reply.is_success else None
         if (found is None or (found == 0 and not low)) and expected is None:
             return
         self.report("META", f"{group} in {queue[0]}/{queue[1]} has a wrong offset", expected, found)
+
+    def offset_of(self, client: GroupClient, group: str, queue: Queue) -> int | None:
+        reply = self.ask(client, query_offset_command(*queue, group), ResponseCode.QUERY_NOT_FOUND)
+        return reply.field("offset") if reply.is_success else None
 
     def list_members(self, client: GroupClient) -> None:
         group = self.draw_group()
@@ -87,7 +90,7 @@ class GroupViews(GroupAct):
 
     def members_of(self, client: GroupClient, group: str) -> list[str]:
         reply = self.ask(client, member_list_command(group), ResponseCode.SYSTEM_ERROR)
-        return _json_of(reply)["consumerIdList"] if reply.is_success else []
+        return json_of(reply)["consumerIdList"] if reply.is_success else []
 
     def list_connections(self, client: GroupClient) -> None:
         group, model, code = self.draw_group(), self.model, RequestCode.GET_CONSUMER_CONNECTION_LIST
@@ -95,10 +98,8 @@ class GroupViews(GroupAct):
         if not reply.is_success:
             self.report("LIVE", f"{group} has no members", model.members(group), [])
             return
-        body = _json_of(reply)
-        mode = ConsumeMode(body["consumeType"], body["messageModel"], body["consumeFromWhere"])
-        table = body["subscriptionTable"].items()
-        wanted = {topic: Subscribed(one["expressionType"], one["subString"], one["subVersion"]) for topic, one in table}
+        body = json_of(reply)
+        mode, wanted = self.consuming_of(body)
         clients = sorted(each["clientId"] for each in body["connectionSet"])
         for what, expected, found in (
             ("members", sorted(model.members(group)), clients),
@@ -107,22 +108,29 @@ class GroupViews(GroupAct):
         ):
             self.report("LIVE", f"the connections of {group} have wrong {what}", expected, found)
 
+    def consuming_of(self, connections: dict[str, Any]) -> tuple[ConsumeMode, dict[str, Subscribed]]:
+        """Return how a group consumes and its subscriptions, by a list of its connections."""
+        mode = ConsumeMode(connections["consumeType"], connections["messageModel"], connections["consumeFromWhere"])
+        table = connections["subscriptionTable"].items()
+        wanted = {topic: Subscribed(one["expressionType"], one["subString"], one["subVersion"]) for topic, one in table}
+        return mode, wanted
+
     def list_producers(self, client: GroupClient) -> None:
         group = self.draw_group()
         expected, found = self.model.producers(group), self.producers_of(client, group)
         self.report("LIVE", f"{group} has wrong producers", sorted(expected), sorted(found))
-        data = _json_of(self.ask(client, make_request(RequestCode.GET_ALL_PRODUCER_INFO)))["data"]
+        data = json_of(self.ask(client, make_request(RequestCode.GET_ALL_PRODUCER_INFO)))["data"]
         of_all = sorted(each["clientId"] for each in data.get(group, ()))
         self.report("LIVE", f"{group} has wrong producers among all", sorted(expected), of_all)
 
     def producers_of(self, client: GroupClient, group: str) -> list[str]:
         command = make_request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup=group)
         reply = self.ask(client, command, ResponseCode.SYSTEM_ERROR)
-        return [each["clientId"] for each in _json_of(reply)["connectionSet"]] if reply.is_success else []
+        return [each["clientId"] for each in json_of(reply)["connectionSet"]] if reply.is_success else []
 
     def list_groups(self, client: GroupClient) -> None:
         topic = self.stream.choice(self.run.topics, "topic of groups")
-        groups = _json_of(self.ask(client, make_request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic=topic)))
+        groups = json_of(self.ask(client, make_request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic=topic)))
         found = sorted(group for group in groups["groupList"] if group in self.groups)
         self.report("META", f"{topic} has wrong groups", self.model.groups_of(topic), found)
 
@@ -188,6 +196,6 @@ class GroupViews(GroupAct):
             self.run.report(found)
 
 
-def _json_of(reply: Reply) -> dict[str, Any]:
+def json_of(reply: Reply) -> dict[str, Any]:
     decoded: dict[str, Any] = msgspec.json.decode(reply.response.body)
     return decoded

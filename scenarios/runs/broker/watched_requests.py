@@ -225,7 +225,7 @@ class WatchedRequests:
 
     def count_held(self) -> int:
         """Return the number of held pulls of open connections that have no answer."""
-        return sum(channel.is_open for channel, _ in self._held)
+        return sum(channel.is_open for channel, _ in list(self._held))  # a copy: tasks may switch at each `is_open`
 
     def _check_announced(self, held: PullRequestHoldService) -> Iterator[Violation]:
         """LIVE: yield each pull that the broker still holds after it has announced a message for the pull."""

@@ -156,6 +156,8 @@ class GroupAdminProcessor:
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_request_if(parts.group_name_fault(target))
         topic = java_trim(fields.text("topic", ""))
+        if source == target:  # copying offsets that a member commits at the same time would undo the commit
+            return success_response(request)
         for name in [topic] if topic else parts.offsets.topics_of(source):
             config = parts.topics.get(name)
             for queue_id in range(0 if config is None else config.queue_nums):
