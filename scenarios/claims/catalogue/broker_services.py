@@ -332,7 +332,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "client_death_chance": (0.0,),
                 "tasks_each": (4,),
-                "rest_ms_max": (8_000,),
+                "rest_ms_max": (60_000,),
             },
         ),
     ),

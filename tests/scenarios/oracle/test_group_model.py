@@ -97,3 +97,12 @@ def test_a_missing_group_is_made_if_the_broker_makes_it() -> None:
 def test_another_answer_than_the_models_is_a_violation() -> None:
     assert not list(check_view("LIVE", "members", ["a"], ["a"]))
     assert [each.invariant for each in check_view("LIVE", "members", ["a"], ["b"])] == ["LIVE"]
+
+
+def test_a_queue_stays_locked_by_the_first_client_until_it_unlocks(model: GroupModel) -> None:
+    queues = [("t", 0), ("t", 1)]
+    assert model.lock("a", "g", queues[:1]) == queues[:1]
+    assert model.lock("b", "g", queues) == queues[1:]
+    assert model.lock("b", "other", queues) == queues
+    model.unlock("b", "g", queues)
+    assert model.lock("a", "g", queues) == queues

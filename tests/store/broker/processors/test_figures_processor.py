@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tornlog.store.broker.requests import LONG_MAX, RequestCode, ResponseCode
 from tornlog.store.formats.side_json import decode_side_json
 
@@ -125,6 +127,17 @@ def test_the_offsets_of_a_group_can_be_cloned(bench: Any, client: Any) -> None:
     client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="two", topic="")
     assert bench.broker.offsets.query_offset("two", "Orders", 0) == 1
     assert bench.broker.offsets.query_offset("two", "Orders", 1) == -1
+
+
+def test_a_clone_onto_the_same_group_commits_nothing(bench: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of an offset could undo a commit that a member makes at the same time."""
+    client.send_message(b"m", e=0)
+    offsets, commits = bench.broker.offsets, []
+    offsets.commit_offset("one", "Orders", 0, 1)
+    monkeypatch.setattr(offsets, "commit_offset", lambda *commit: commits.append(commit))
+    client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="one", topic="")
+    assert not commits
+    assert offsets.query_offset("one", "Orders", 0) == 1
 
 
 def test_put_latency_is_reported_for_the_last_full_minute(bench: Any) -> None:
