@@ -19,7 +19,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "simulated-requests.md"
 BEGIN, END = "<!-- table of requests -->\n\n", "\n\n<!-- end of table -->"
 OF_BROKERS = [name for name, scenario in SCENARIOS.items() if scenario.ranges.has_brokers]
-SEEDS = 8
+SEEDS = 16
 SHOWN_MAX = 4
 
 
@@ -98,7 +98,7 @@ USERS: dict[str, UserRequests] = {
             *(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ROUTEINFO_BY_TOPIC, Code.PULL_MESSAGE),
             *(Code.CLEAN_UNUSED_TOPIC, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.DELETE_EXPIRED_COMMITLOG),
             *(Code.UPDATE_CONSUMER_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.HEART_BEAT, Code.UNREGISTER_CLIENT),
-            Code.GET_CONSUMER_LIST_BY_GROUP,
+            *(Code.GET_CONSUMER_LIST_BY_GROUP, Code.CLONE_GROUP_OFFSET),
             *REFUSED_CODES,
         ),
         has("broker.operators"),
@@ -117,7 +117,8 @@ USERS: dict[str, UserRequests] = {
             *(Code.UPDATE_CONSUMER_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.CLONE_GROUP_OFFSET),
             *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
             *(Code.INVOKE_BROKER_TO_RESET_OFFSET, Code.GET_MAX_OFFSET),
-            *(Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.GET_CONSUME_STATS),
+            *(Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.GET_CONSUME_STATS, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+            *(Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
         ),
         has("broker.group_operators"),
     ),
