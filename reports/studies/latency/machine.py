@@ -1,10 +1,9 @@
-"""Simulated machine: a store on a host, over the page cache of a disk model or over measured syncs.
+"""Simulated machine: a store on a host, over the page cache of a disk model.
 
 A neighbour is another process on the same disk and in the same memory: it appends to files at a rate, syncs them, and
 reads old segments as late consumers do.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -12,7 +11,6 @@ from typing import Any, cast
 from ....faults.devices.cached_reads import ReadAhead
 from ....faults.devices.drives import MODELS, DeviceModel
 from ....faults.devices.pages import ROOM_BLOCKS, PageCacheLimits
-from ....faults.devices.storage import Storage, StorageTiming
 from ....faults.devices.system import StorageSystem, TimedFiles
 from ....faults.devices.unjournaled import MetadataWrites
 from ....faults.disk.disk import Disk
@@ -20,7 +18,7 @@ from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.machine import WaitReason
 from ....store.world import Files, World
-from .host import FileStalls, HoldingFiles, HostCosts, HostTasks, Interpreter, PageFaultFiles
+from .host import HoldingFiles, HostCosts, HostTasks, Interpreter
 from .waits import RecordingKernel
 
 _MIB = 1 << 20
@@ -30,8 +28,6 @@ _ASLEEP = WaitReason("sleep")
 _PAUSED = WaitReason("pause")
 _CHUNK_BYTES = 256 << 10
 _OLD_BYTES = 4 * _GIB
-StorageModel = Callable[[Stream], Storage]
-"""Creates a storage of which only syncs take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,41 +80,27 @@ class SystemConfig:
 class LatencyMachine:
     """The machine on which one series runs. Created before the simulation's run, and used inside it."""
 
-    def __init__(
-        self, kernel: RecordingKernel, host: HostCosts, storage: "StorageModel | SystemConfig", seed: int
-    ) -> None:
+    def __init__(self, kernel: RecordingKernel, host: HostCosts, config: SystemConfig, seed: int) -> None:
         self.kernel, self.host = kernel, host
         self.choices = Choices(f"latency/{seed}")
         self.machine = kernel.create_machine("host")
         self.processor = Interpreter(kernel)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
-        self.system: StorageSystem | None = None
-        stream = self.choices.stream("storage")
-        if isinstance(storage, SystemConfig):
-            self.disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
-            self.system = self._system_of(storage, stream)
-            room = (lambda path, size_bytes: None) if storage.is_sparse else (lambda path, size_bytes: size_bytes)
-            timed = TimedFiles(self.disk.mount(self.machine), self.system, room)
-            self._files: Any = HoldingFiles(timed, self.processor) if host.holds_interpreter_lock else timed
-            self._start_neighbour(storage.neighbour, self.system)
-        else:
-            self._timing = StorageTiming(storage(stream))
-            self.disk = Disk(kernel, self.choices.stream("disk"), timing=self._timing)
-            self._files = PageFaultFiles(self.disk.mount(self.machine), self.processor, host.touch_ns)
+        self.disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
+        self.system = self._system_of(config, self.choices.stream("storage"))
+        room = (lambda path, size_bytes: None) if config.is_sparse else (lambda path, size_bytes: size_bytes)
+        timed = TimedFiles(self.disk.mount(self.machine), self.system, room)
+        self._files: Any = HoldingFiles(timed, self.processor) if host.holds_interpreter_lock else timed
+        self._start_neighbour(config.neighbour, self.system)
         if host.pauses is not None:
             kernel.spawn(self.machine, "pauses", self._pause_all)
 
     @property
     def syncs(self) -> int:
-        return self._timing.syncs if self.system is None else self.system.write_back.syncs
+        return self.system.write_back.syncs
 
     def world(self) -> World:
         return World(self.machine.clock, self.tasks, cast(Files, self._files))
-
-    def replay(self, stalls: FileStalls) -> None:
-        """Let the stores from now on stall as measured."""
-        assert self.system is None, "the page cache computes its stalls"
-        self._files.stalls = stalls.from_first_write()
 
     def _system_of(self, config: SystemConfig, stream: Stream) -> StorageSystem:
         kernel = self.kernel
