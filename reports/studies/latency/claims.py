@@ -13,9 +13,17 @@ from typing import NamedTuple
 from ....faults.devices.unjournaled import MetadataWrites
 from ...quantities import percentiles_us
 from ..claims import measure_groups, median_interval, write_claims
-from .conditions import BUSY, CONDITIONS, FREE, PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, SECONDS_UNDER_LOAD, SHORT
 from .host import REFERENCE
-from .machine import SystemConfig
+from .machine import (
+    BUSY,
+    CONDITIONS,
+    FREE,
+    PRODUCERS_UNDER_LOAD,
+    RATE_UNDER_LOAD,
+    SECONDS_UNDER_LOAD,
+    SHORT,
+    SystemConfig,
+)
 from .simulated import simulate
 from .tables import main_cause
 from .traffic import Setup

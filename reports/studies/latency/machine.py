@@ -1,12 +1,14 @@
 """Simulated machine: a store on a host, over the page cache of a disk model.
 
 A neighbour is another process on the same disk and in the same memory: it appends to files at a rate, syncs them, and
-reads old segments as late consumers do.
+reads old segments as late consumers do. In `CONDITIONS` it writes 400 MiB/s: twice the rate of a hard disk, less than
+that of flash, because faster simulations take too long. Late consumers read in order, 20 or 50 MiB/s.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ....faults.devices.cached_reads import ReadAhead
 from ....faults.devices.drives import MODELS, DeviceModel
@@ -75,6 +77,40 @@ class SystemConfig:
     @property
     def limits(self) -> PageCacheLimits:
         return PageCacheLimits(dirty_bytes_max=self.dirty_bytes_max, memory_bytes=self.memory_bytes)
+
+
+FREE, SHORT, BUSY = "free", "short", "busy"
+SHORT_MEMORY_BYTES = 256 * _MIB
+PRODUCERS_UNDER_LOAD = 4
+RATE_UNDER_LOAD = 400.0
+SECONDS_UNDER_LOAD = 6
+"""Long enough for eleven flushes of the log, and a commit of the journal's timer."""
+SYNC_RATE_UNDER_LOAD, SYNC_PUTS_UNDER_LOAD = 8.0, 60
+"""Few puts, which a busy hard disk can still sync."""
+_WRITE_BYTES_PER_S = 400 * _MIB
+
+
+class LoadCondition(NamedTuple):
+    """A named condition."""
+
+    meaning: str
+    system: Callable[[str], SystemConfig]
+    """Returns the system with a disk of this name."""
+
+
+CONDITIONS = {
+    FREE: LoadCondition("8 GiB, no neighbour", SystemConfig),
+    SHORT: LoadCondition(
+        "256 MiB, late consumers read old segments",
+        lambda disk: SystemConfig(
+            disk, SHORT_MEMORY_BYTES, Neighbour(read_bytes_per_s=(20 if disk == "hdd" else 50) * _MIB)
+        ),
+    ),
+    BUSY: LoadCondition(
+        "256 MiB, a neighbour writes 400 MiB/s",
+        lambda disk: SystemConfig(disk, SHORT_MEMORY_BYTES, Neighbour(_WRITE_BYTES_PER_S, sync_ms=0)),
+    ),
+}
 
 
 class LatencyMachine:

@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ...plotting import KINDS, label_durations, save_figure, save_table
-from .conditions import CONDITIONS, FREE, PRODUCERS_UNDER_LOAD
+from .machine import CONDITIONS, FREE, PRODUCERS_UNDER_LOAD
 from .simulated import EffectSeries, GroupCommit, LatencySeries
 from .tables import (
     CURVE_HEADER,

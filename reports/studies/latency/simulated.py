@@ -17,7 +17,8 @@ from ....sim.machine import WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....sim.process import collect_garbage_at_end
 from ....store.message_store import MessageStore
-from .conditions import (
+from .host import REFERENCE, HostCosts
+from .machine import (
     CONDITIONS,
     FREE,
     PRODUCERS_UNDER_LOAD,
@@ -25,9 +26,9 @@ from .conditions import (
     SECONDS_UNDER_LOAD,
     SYNC_PUTS_UNDER_LOAD,
     SYNC_RATE_UNDER_LOAD,
+    LatencyMachine,
+    SystemConfig,
 )
-from .host import REFERENCE, HostCosts
-from .machine import LatencyMachine, SystemConfig
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 from .waits import RecordingKernel
 

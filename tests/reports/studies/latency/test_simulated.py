@@ -8,10 +8,9 @@ from tornlog.faults.devices.drives import DurationDistribution
 from tornlog.faults.devices.storage import Run
 from tornlog.faults.devices.unjournaled import MetadataWrites
 from tornlog.reports.quantities import percentiles_us
-from tornlog.reports.studies.latency.conditions import FREE as FREE_MEMORY
-from tornlog.reports.studies.latency.conditions import SYNC_PUTS_UNDER_LOAD
 from tornlog.reports.studies.latency.host import PAUSES_OF_JVM, REFERENCE, HostCosts
-from tornlog.reports.studies.latency.machine import Neighbour, SystemConfig
+from tornlog.reports.studies.latency.machine import FREE as FREE_MEMORY
+from tornlog.reports.studies.latency.machine import SYNC_PUTS_UNDER_LOAD, Neighbour, SystemConfig
 from tornlog.reports.studies.latency.simulated import (
     ALL_AT_ONCE,
     DISKS,
