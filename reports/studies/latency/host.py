@@ -15,8 +15,7 @@ from functools import partial
 
 from ....faults.devices.drives import DurationDistribution
 from ....faults.devices.system import TimedFiles, TimedMappedFile
-from ....faults.disk.files import SimFiles
-from ....faults.disk.mapped_file import Buffer, SimMappedFile
+from ....faults.disk.mapped_file import Buffer
 from ....sim.choices import Stream
 from ....sim.machine import Machine, Scheduler, SimProcessor, SimSignal, SimTask, SimTasks, WaitGate, WaitReason
 from ....store.log.flush import GroupCommitService
@@ -25,7 +24,6 @@ _US = 1_000
 _WAKING = WaitReason("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
-_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,45 +204,3 @@ class HoldingMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         self._interpreter.run_holding(partial(self._mapped.store, at, data))
-
-
-class PageFaultFiles:
-    """Files in which writes to mappings take time."""
-
-    def __init__(self, files: SimFiles, processor: SimProcessor, touch_ns: int) -> None:
-        self._files = files
-        self._processor = processor
-        self._touch_ns = touch_ns
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._files, name)
-
-    def map(self, path: str, size_bytes: int) -> "PageFaultMappedFile":
-        return PageFaultMappedFile(self._files.map(path, size_bytes), self)
-
-    def spend_page_faults(self, pages: int) -> None:
-        """Spend the time of page faults in the current task."""
-        if pages * self._touch_ns:
-            self._processor.compute(pages * self._touch_ns)
-
-
-class PageFaultMappedFile:
-    """A mapped file that records written pages. Invariant: byte n of `_touched` is 1 if page n was written."""
-
-    def __init__(self, mapped: SimMappedFile, files: PageFaultFiles) -> None:
-        self._mapped = mapped
-        self._files = files
-        self._touched = bytearray(-(-mapped.size_bytes // _PAGE_BYTES))
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._mapped, name)
-
-    def store(self, at: int, data: Buffer) -> None:
-        """Write through the mapping, after a page fault for each page not written before."""
-        first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
-        assert 0 <= first <= last < len(self._touched), (at, len(data))
-        new = self._touched.count(0, first, last + 1)
-        if new:
-            self._touched[first : last + 1] = b"\1" * (last + 1 - first)
-        self._files.spend_page_faults(new)
-        self._mapped.store(at, data)
