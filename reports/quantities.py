@@ -6,7 +6,7 @@ below the lower bound, and in another one of twenty above the upper bound. 7,000
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, floor, sqrt
+from math import ceil, comb, floor, sqrt
 
 _Z = 1.6448536269514722
 """A standard normal variable exceeds this value with a probability of 5 %."""
@@ -31,6 +31,18 @@ def confidence_bounds(held: int, seeds: int) -> tuple[float, float]:
     middle = (share + weight / 2) / (1 + weight)
     half = _Z * sqrt(share * (1 - share) / seeds + weight / (4 * seeds)) / (1 + weight)
     return (0.0 if held == 0 else middle - half), (1.0 if held == seeds else middle + half)
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return bounds that contain the median of the distribution with at least 95 %, if there are 6 values or more."""
+    ordered, count = sorted(values), len(values)
+    below, rank = 0.0, 0
+    # The true median is below the value of rank k with the probability of at most k heads in `count` tosses.
+    while below + comb(count, rank) / 2**count <= 0.025:
+        below += comb(count, rank) / 2**count
+        rank += 1
+    first = max(rank - 1, 0)
+    return ordered[first], ordered[count - 1 - first]
 
 
 def rate_text(held: int, seeds: int) -> str:

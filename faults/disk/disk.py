@@ -31,7 +31,7 @@ from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
 from .namespace import Namespace
-from .syncs import Syncs, SyncTiming, Timing
+from .syncs import Syncs, SyncTiming
 from .volume import Volume
 
 
@@ -48,7 +48,7 @@ class Disk:
         image: Image | None = None,
         sector_bytes: int = 512,
         page_bytes: int = 4096,
-        timing: Timing | None = None,
+        timing: SyncTiming | None = None,
         faults: FaultPlan | None = None,
         capacity_bytes: int | None = None,
         bad_sectors: Iterable[DamagedRange] = (),

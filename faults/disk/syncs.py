@@ -34,7 +34,7 @@ Regained", FAST 2008, for the effects of a misdirected write on both pages.
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from ...sim.machine import Machine, WaitReason
 from ..kinds import FaultKind
@@ -63,15 +63,6 @@ class SyncWait(WaitReason):
         self.data_only = data_only
 
 
-class Timing(Protocol):
-    """Models the durations of syncs."""
-
-    def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration in ns of a sync that begins now. The sync covers [start, end) of the inode, or a
-        directory.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
     """Random durations from base_ns_min to base_ns_max. A slow sync takes much longer, as during garbage collection."""
@@ -82,12 +73,8 @@ class SyncTiming:
     def __post_init__(self) -> None:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
-    def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return a duration independent of the amount of data."""
-        return self.draw(injector, label)
-
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Return a random duration, including the rest of a stall. A fixed duration needs no random choice."""
+        """Return a random duration in ns, including the rest of a stall. A fixed duration needs no random choice."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -142,7 +129,7 @@ class Syncs:
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
 
-    def __init__(self, injector: FaultInjector, names: Namespace, timing: Timing) -> None:
+    def __init__(self, injector: FaultInjector, names: Namespace, timing: SyncTiming) -> None:
         self._kernel = injector.kernel
         self._injector = injector
         self._names = names
@@ -157,7 +144,7 @@ class Syncs:
         """
         assert 0 <= start <= end, (start, end)
         injector = self._injector
-        number = self._sleep_until_synced(machine, why, inode, start, end)
+        number = self._sleep_until_synced(machine, why)
         faults = injector.faults  # the plan may have changed during the wait
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
@@ -181,7 +168,7 @@ class Syncs:
     def directory(self, machine: Machine, why: SyncWait) -> None:
         """Make the names in why.path durable. OSError(EIO): the sync failed, and names can still be lost."""
         injector = self._injector
-        number = self._sleep_until_synced(machine, why, None, 0, 0)
+        number = self._sleep_until_synced(machine, why)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._raise_sync_error(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
@@ -192,7 +179,7 @@ class Syncs:
             self._names.sync_directory(why.path, number)
         injector.end_operation(machine, why.kind, number)
 
-    def _sleep_until_synced(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
+    def _sleep_until_synced(self, machine: Machine, why: SyncWait) -> int:
         """Sleep until a sync completes.
 
         Return the number of the sync, which covers all operations with lower numbers.
@@ -200,7 +187,7 @@ class Syncs:
         injector = self._injector
         kernel = self._kernel
         number = injector.begin_operation(machine, why.kind, why.path)
-        latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
+        latency_ns = self._timing.draw(injector, why.label)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
         if dying:  # other tasks have run, but no byte is durable yet

@@ -262,7 +262,6 @@ def _as_refusal(step: Step) -> Step:
 
 
 def _from_previous_format(record: ProgramRecord) -> ProgramRecord:
-    """Convert a record from the previous format."""
     steps = (
         msgspec.structs.replace(step, at=0, size=step.at) if step.kind == ALLOCATE else step for step in record.steps
     )

@@ -8,7 +8,7 @@ from ...sim.kernel import Kernel
 from ..crashes.profiles import PROFILES, CrashProfile
 from ..disk.disk import Disk
 from ..disk.image import DamagedRange, Image
-from ..disk.syncs import SyncTiming, Timing
+from ..disk.syncs import SyncTiming
 from ..plan import NO_FAULTS, FaultPlan
 
 PROCESS_KILL = "process-kill"
@@ -37,7 +37,7 @@ class DiskLifecycle:
         streams: Callable[[str], Stream],
         *,
         faults: FaultPlan | None = None,
-        timing: Timing | None = None,
+        timing: SyncTiming | None = None,
         rot: Rot = without_rot,
     ) -> None:
         self.faults = faults or NO_FAULTS

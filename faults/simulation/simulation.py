@@ -29,7 +29,7 @@ from ..crashes.profiles import NOTHING_LOST, PROFILES, crash_kinds
 from ..disk.disk import Disk
 from ..disk.fault_injector import MOMENTS, CrashPhase, CrashPoint, CrashTrigger
 from ..disk.files import SimFiles
-from ..disk.syncs import SyncTiming, Timing
+from ..disk.syncs import SyncTiming
 from ..plan import NO_FAULTS, FaultPlan, enabled_kinds
 from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, without_rot
 
@@ -107,7 +107,7 @@ class Simulation:
         self.policy = policy
         self.kernel = Kernel(policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
         self.faults = NO_FAULTS
-        self.timing: Timing = SyncTiming()
+        self.timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}
         """The crash trigger of each machine. A trigger set before `arm` takes precedence over a planned crash."""
@@ -158,7 +158,7 @@ class Simulation:
     # -- machines on disks ------------------------------------------------------------------------------
 
     def lifecycle(
-        self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = without_rot
+        self, *, faults: FaultPlan | None = None, timing: SyncTiming | None = None, rot: Rot = without_rot
     ) -> DiskLifecycle:
         lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
         self._lifecycles.append(lifecycle)

@@ -4,12 +4,10 @@ A run finds the bug if the run fails with the bug and passes without it. Each ro
 until one run finds the bug. Scenarios with brokers, except swarms, run in every second round only, because their runs
 cost four times as much. Under a limit of CPU time, a scenario runs less often if few of its runs execute the mutated
 code. This uses no knowledge of the bug, only of the place that changed. Cost is counted in core-seconds: CPU time of
-the runs with the bug. The main result is for the scenarios as shipped. Scenarios with ranges narrowed to a known bug
-help a developer, but do not measure how fast unknown bugs are found.
+the runs with the bug. Ranges narrowed to a known bug do not measure how fast unknown bugs are found.
 
-The order of scenarios in a round does not matter. Median cost with 70 mutants and three seeds of each scenario
-(2026-11-29), in core-seconds: 3.5 in catalogue order, 3.6 with swarms first, 2.9 to 4.2 in four random orders, and 4.1
-if sorted by finds of other mutants per core-second.
+The order of scenarios does not matter: the median cost was 2.9 to 4.2 core-seconds in seven orders (70 mutants, three
+seeds of each scenario, 2026-11-29).
 """
 
 from collections import Counter

@@ -26,7 +26,7 @@ from tornlog.__main__ import run
 from tornlog.command_line import application_of
 from tornlog.reports.cli.console import OUT, plain_table
 from tornlog.reports.cli.options import EXIT_HELD
-from tornlog.reports.studies.claims import median_interval
+from tornlog.reports.quantities import median_interval
 
 _FILE_BYTES = 64 << 20
 _BYTES_A_TURN = 16 << 20

@@ -1,8 +1,12 @@
+from itertools import product
+from math import comb
+
 import pytest
 
 from tornlog.reports.quantities import (
     confidence_bounds,
     duration_text,
+    median_interval,
     nearest_ranks,
     percent_text,
     percentiles_us,
@@ -68,3 +72,17 @@ def test_the_order_of_histogram_values_does_not_matter() -> None:
 def test_percentiles_are_latencies_that_occurred() -> None:
     assert percentiles_us(range(1_000, 1_001_000, 1_000)) == [501.0, 901.0, 991.0, 1_000.0]
     assert percentiles_us([7_000]) == [7.0] * 4
+
+
+def test_the_interval_of_a_median_has_the_ranks_of_the_sign_test() -> None:
+    values = [float(number) for number in range(20)]
+
+    assert median_interval(values) == (5, 14)  # ranks 6 and 15 of 20
+    assert 1 - 2 * sum(comb(20, rank) for rank in range(6)) / 2**20 > 0.95
+
+
+def test_the_interval_of_a_median_misses_the_true_one_in_at_most_a_twentieth_of_all_samples() -> None:
+    samples = list(product([-1.0, 1.0], repeat=10))  # all equally likely; the median is 0
+    missed = sum(not low <= 0 <= high for low, high in map(median_interval, samples))
+
+    assert missed <= len(samples) / 20

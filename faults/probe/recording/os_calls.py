@@ -72,8 +72,6 @@ class OsCalls:
         return change
 
     def _replacement_of_rename(self, real: Callable[..., None]) -> Callable[..., None]:
-        """Return a replacement for os.rename or os.replace."""
-
         def move(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
             with self._lock:

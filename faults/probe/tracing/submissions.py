@@ -169,7 +169,6 @@ class Submission:
     # -- one request ---------------------------------------------------------------------------------
 
     def _execute_request(self, request: RingRequest) -> int:
-        """Execute and record a request."""
         found = self.operations.equivalent_call(self.thread, self.ring, request)
         if found is None:
             return self._submit_and_wait(request) or 0

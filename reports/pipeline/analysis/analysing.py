@@ -36,8 +36,7 @@ def analyze_sweeps(options: AnalyzeOptions) -> NoReturn:
     if options.master == IN_PROCESS:
         raise typer.BadParameter("needs Spark; local[1] uses one thread", param_hint="--master")
     try:
-        from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, write_tables
-        from .trends import trends_table
+        from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, trends_table, write_tables
     except ImportError as error:
         raise typer.BadParameter(f"{error}: install with {install_command('spark')}") from error
     try:

@@ -34,6 +34,8 @@ from .object_rows import rows_by_arrow
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
 """The columns that identify a run. A seed with a requested disk is a different run from the same seed without one."""
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
+_SAME_SEED = ("scenario", "seed", "mutant", "disk", "policy")
+_TREND_BY = ("code", "began", "mutant", "scenario")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
     field.with_nullable(False) for field in fields_of("what string, name string, times int64, seeds int64")
@@ -149,10 +151,10 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
         .orderBy(*_RATES_BY)
         .toArrow()
     )
-    return with_bounds(rates)
+    return _with_bounds(rates)
 
 
-def with_bounds(rates: pa.Table) -> pa.Table:
+def _with_bounds(rates: pa.Table) -> pa.Table:
     """Add the bounds of the pass rate to a table that has the columns `held` and `seeds`."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [confidence_bounds(held, seeds) for held, seeds in counts]
@@ -244,6 +246,38 @@ def mutants_table(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
     summed = {mutant: _sum_over_scenarios(list(group)) for mutant, group in of_scenarios}
     all_rows = [{**row, "scenario": row["first_scenario"], **summed[row["mutant"]]} for row in found]
     return pa.Table.from_pylist(all_rows, schema=MUTANTS)
+
+
+def trends_table(spark: SparkSession, sweeps: list[Sweep]) -> pa.Table:
+    """Compare the outcomes of the same seeds between versions of the code."""
+    first_used: dict[str, str] = {}
+    for sweep in sorted(sweeps, key=lambda sweep: sweep.begun.began):
+        first_used.setdefault(sweep.begun.code, sweep.begun.began)
+    codes = [(code, began, number) for number, (code, began) in enumerate(first_used.items())]
+    order = fn.broadcast(spark.createDataFrame(codes, "code string, began string, number int"))
+    rows = rows_of(spark, sweeps, once_a_code=True).join(order, "code")
+    outcome, before = fn.col("outcome"), fn.col("before")
+    by_time = Window.partitionBy(*_SAME_SEED).orderBy("number")
+    found = (
+        rows.select(*_SAME_SEED, "code", "began", "number", "outcome", "wall_seconds")
+        .withColumn("before", fn.lag("outcome").over(by_time))
+        .groupBy("number", *_TREND_BY)
+        .agg(
+            fn.count("*").alias("seeds"),
+            fn.count_if(outcome == "held").alias("held"),
+            fn.count_if(outcome == "violated").alias("violated"),
+            fn.count_if(~outcome.isin("held", "violated")).alias("other"),
+            fn.count("before").alias("again"),
+            fn.count_if((before == "held") & (outcome == "violated")).alias("broke"),
+            fn.count_if((before == "violated") & (outcome == "held")).alias("mended"),
+            fn.round(fn.avg("wall_seconds"), 6).alias("seconds_per_seed"),
+        )
+        .withColumn("pass_rate", fn.col("held") / fn.col("seeds"))
+        .orderBy("number", "mutant", "scenario")
+        .drop("number")
+        .toArrow()
+    )
+    return _with_bounds(found)
 
 
 def _costs_until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:

@@ -1,9 +1,8 @@
-"""The command `plot latency`: draws put latencies."""
+"""The command `plot latency`: draws put latencies of simulated disks, or of this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,31 +18,30 @@ from ...cli.options import (
     results_written,
     write_json,
 )
-from ...quantities import LATENCY_COLUMNS
-from .here import LatencyComparison, compare_turns, measure_here
 from .real.command import measure_conditions, size_named
+from .real.model import MachineModel
 from .real.turns import TurnPlan, conditions_with
-from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
-from .tables import HEADER, grid_rows, here_rows, print_here, print_rows, slowest_text
+from .simulated import DISKS, PRODUCERS, grid_cells, group_commit, measure_grid, rollover, slow_syncs
+from .tables import HEADER, grid_rows, print_rows, slowest_text
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-_LOADED_PRODUCERS = 4
+_PRODUCERS_HERE = 4
 _EFFECT_PUTS, _ROLLOVER_DISK, _SLOW_DISK = 4_000, "hdd", "sata-ssd"
 
 
 def latency(
     disk: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(DISKS)}, or {HERE}: this machine, measured; repeatable."),
+        typer.Option(help=f"One of {', '.join(DISKS)}; repeatable. Or {HERE}: measure this machine."),
     ] = None,
     producers: Annotated[
         list[int] | None, typer.Option(min=1, help="Number of concurrent producers; repeatable.")
     ] = None,
     puts: Annotated[int, typer.Option(min=100, help="Puts per simulated series.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
-    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: turns for each number of producers.")] = 20,
+    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: turns of the measurement.")] = 20,
     directory: Annotated[
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR.")
     ] = None,
@@ -63,39 +61,33 @@ def latency(
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
     conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
-    if len(conditions) > 1:
-        if disks != [HERE]:
-            raise typer.BadParameter(f"needs --disk {HERE} alone", param_hint="--load" if load else "--memory")
-        picture_formats(__package__)
-        plan = TurnPlan(conditions, producers or [_LOADED_PRODUCERS], turns)
-        measure_conditions(plan, directory, out, json_file)
+    if disks != [HERE] and (HERE in disks or len(conditions) > 1):
+        option = "--load" if load else "--memory" if memory else "--disk"
+        raise typer.BadParameter(f"expected --disk {HERE} alone", param_hint=option)
     pictures = picture_formats(__package__)
-    numbers = sorted(set(producers or PRODUCERS))
-    models = [name for name in disks if name != HERE]
-    measured: list[LatencySeries] = []
-    comparisons: list[LatencyComparison] = []
+    numbers = sorted(set(producers or ([_PRODUCERS_HERE] if disks == [HERE] else PRODUCERS)))
+    if disks == [HERE]:
+        measure_conditions(TurnPlan(conditions, numbers, turns, extra=MachineModel), directory, out, json_file)
+    found = measure_grid(disks, numbers, puts, seed)
+    total = len(grid_cells(disks, numbers))
+    measured = list(with_progress("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}"))
     files, written = list[Path](), ResultFiles()
-    if models:
-        found = measure_grid(models, numbers, puts, seed)
-        total = len(grid_cells(models, numbers))
-        measured += with_progress("simulating", found, total, lambda one: f"{one.disk}, {one.setup.flush}")
-        with written.writing(), results_written("--out"):
-            files += pictures.write_grid_files(measured, out)
-            files += _write_effects(pictures, models, numbers, out)
-    if HERE in disks:
-        with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
-            here = measure_here(place, numbers, turns)
-            comparisons += compare_turns(list(with_progress("measuring this machine", here, turns * len(numbers))))
-        with written.writing(), results_written("--out"):
-            files += pictures.write_here_files(comparisons, out)
-    rows = [*grid_rows(measured), *here_rows(comparisons)]
+    with written.writing(), results_written("--out"):
+        files += pictures.write_grid_files(measured, out)
+        files += _write_effects(pictures, disks, numbers, out)
+    rows = grid_rows(measured)
     with written.writing():
-        write_json(json_file, _document(rows, comparisons, files))
+        write_json(
+            json_file,
+            {
+                "format": "tornlog-latency/1",
+                "rows": [dict(zip(HEADER, row, strict=True)) for row in rows],
+                "files": [str(path) for path in files],
+            },
+        )
     if json_file != "-":
-        print_rows(OUT, grid_rows(measured))
-        if measured:
-            OUT.print(slowest_text(measured), soft_wrap=True)
-        print_here(OUT, comparisons)
+        print_rows(OUT, rows)
+        OUT.print(slowest_text(measured), soft_wrap=True)
         print_paths(files)
     written.exit(EXIT_HELD)
 
@@ -116,21 +108,3 @@ def _write_effects(pictures: "ModuleType", disks: Sequence[str], producers: Sequ
         slow_disk=slow_disk,
     )
     return files
-
-
-def _document(
-    rows: Sequence[Sequence[Any]], comparisons: Sequence[LatencyComparison], files: Sequence[Path]
-) -> dict[str, Any]:
-    return {
-        "format": "tornlog-latency/1",
-        "rows": [dict(zip(HEADER, row, strict=True)) for row in rows],
-        "ratios": [
-            {
-                "flush": one.flush,
-                "producers": one.producers,
-                **{name: round(ratio, 3) for name, ratio in zip(LATENCY_COLUMNS, one.ratios(), strict=True)},
-            }
-            for one in comparisons
-        ],
-        "files": [str(path) for path in files],
-    }

@@ -3,31 +3,27 @@
 Simulated code takes no virtual time, so these costs are added at the operations that cause them. The model has one
 CPU, because CPython's interpreter lock allows only one running thread. A store to a memory-mapped file holds this lock
 while its page fault waits, so one stalled store stops all threads. With `holds_interpreter_lock` off, as in a JVM, only
-threads that need the put lock stop. A stall is such a wait, measured on a real machine (`Stalls`).
+threads that need the put lock stop.
 
 Scheduling noise is an option: pauses of all threads, by other processes or by a JVM's safepoints. PAUSES_OF_JVM is an
 assumption within the default goal of the collector G1 (MaxGCPauseMillis=200).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from ....faults.devices.drives import DurationDistribution
 from ....faults.devices.system import TimedFiles, TimedMappedFile
-from ....faults.disk.files import SimFiles
-from ....faults.disk.mapped_file import Buffer, SimMappedFile
+from ....faults.disk.mapped_file import Buffer
 from ....sim.choices import Stream
 from ....sim.machine import Machine, Scheduler, SimProcessor, SimSignal, SimTask, SimTasks, WaitGate, WaitReason
 from ....store.log.flush import GroupCommitService
 
 _US = 1_000
-STALL_NS_MIN = 1_000_000
-"""A shorter delay is jitter, which is part of the put costs."""
 _WAKING = WaitReason("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
-_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,43 +75,7 @@ REFERENCE = HostCosts(
     dispatch_ns=8 * _US,
     touch_ns=1 * _US,
 )
-"""Rounded measurements of `here` on a 2-core virtual machine under CPython 3.11."""
-
-
-@dataclass(slots=True)
-class Stalls:
-    """The stalls in one sequence of writes."""
-
-    stores: int = 0
-    """Number of writes so far."""
-    took_ns: dict[int, int] = field(default_factory=dict)
-    """Number of a stalled write -> its duration."""
-
-    def record(self, took_ns: int) -> None:
-        """Count a measured write, and record its duration if it stalled."""
-        if took_ns >= STALL_NS_MIN:
-            self.took_ns[self.stores] = took_ns
-        self.stores += 1
-
-    def next_ns(self) -> int:
-        """Count a simulated write; return the duration of its stall, or 0."""
-        number = self.stores
-        self.stores += 1
-        return self.took_ns.get(number, 0)
-
-
-@dataclass(slots=True)
-class FileStalls:
-    """Stalls of two sequences of writes: puts write to the log, and dispatch to its files."""
-
-    log: Stalls = field(default_factory=Stalls)
-    others: Stalls = field(default_factory=Stalls)
-
-    def stalls_of(self, path: str) -> Stalls:
-        return self.log if "/commitlog/" in path else self.others
-
-    def from_first_write(self) -> "FileStalls":
-        return FileStalls(Stalls(0, self.log.took_ns), Stalls(0, self.others.took_ns))
+"""Rounded measurements on a 2-core virtual machine under CPython 3.11."""
 
 
 class HostTasks(SimTasks):
@@ -244,49 +204,3 @@ class HoldingMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         self._interpreter.run_holding(partial(self._mapped.store, at, data))
-
-
-class PageFaultFiles:
-    """Files in which writes to mappings take time."""
-
-    def __init__(self, files: SimFiles, processor: SimProcessor, touch_ns: int) -> None:
-        self._files = files
-        self._processor = processor
-        self._touch_ns = touch_ns
-        self.touches = 0
-        self.stalls = FileStalls()
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._files, name)
-
-    def map(self, path: str, size_bytes: int) -> "PageFaultMappedFile":
-        return PageFaultMappedFile(self._files.map(path, size_bytes), self)
-
-    def spend_page_faults(self, path: str, pages: int) -> None:
-        """Spend the time of page faults and of a stall in the current task."""
-        self.touches += pages
-        took_ns = pages * self._touch_ns + self.stalls.stalls_of(path).next_ns()
-        if took_ns:
-            self._processor.compute(took_ns)
-
-
-class PageFaultMappedFile:
-    """A mapped file that records written pages. Invariant: byte n of `_touched` is 1 if page n was written."""
-
-    def __init__(self, mapped: SimMappedFile, files: PageFaultFiles) -> None:
-        self._mapped = mapped
-        self._files = files
-        self._touched = bytearray(-(-mapped.size_bytes // _PAGE_BYTES))
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._mapped, name)
-
-    def store(self, at: int, data: Buffer) -> None:
-        """Write through the mapping, after a page fault for each page not written before."""
-        first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
-        assert 0 <= first <= last < len(self._touched), (at, len(data))
-        new = self._touched.count(0, first, last + 1)
-        if new:
-            self._touched[first : last + 1] = b"\1" * (last + 1 - first)
-        self._files.spend_page_faults(self._mapped.path, new)
-        self._mapped.store(at, data)

@@ -1,18 +1,18 @@
-"""Simulated machine: a store on a host, over the page cache of a disk model or over measured syncs.
+"""Simulated machine: a store on a host, over the page cache of a disk model.
 
 A neighbour is another process on the same disk and in the same memory: it appends to files at a rate, syncs them, and
-reads old segments as late consumers do.
+reads old segments as late consumers do. In `CONDITIONS` it writes 400 MiB/s: twice the rate of a hard disk, less than
+that of flash, because faster simulations take too long. Late consumers read in order, 20 or 50 MiB/s.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ....faults.devices.cached_reads import ReadAhead
 from ....faults.devices.drives import MODELS, DeviceModel
 from ....faults.devices.pages import ROOM_BLOCKS, PageCacheLimits
-from ....faults.devices.storage import Storage, StorageTiming
 from ....faults.devices.system import StorageSystem, TimedFiles
 from ....faults.devices.unjournaled import MetadataWrites
 from ....faults.disk.disk import Disk
@@ -20,7 +20,7 @@ from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.machine import WaitReason
 from ....store.world import Files, World
-from .host import FileStalls, HoldingFiles, HostCosts, HostTasks, Interpreter, PageFaultFiles
+from .host import HoldingFiles, HostCosts, HostTasks, Interpreter
 from .waits import RecordingKernel
 
 _MIB = 1 << 20
@@ -30,8 +30,6 @@ _ASLEEP = WaitReason("sleep")
 _PAUSED = WaitReason("pause")
 _CHUNK_BYTES = 256 << 10
 _OLD_BYTES = 4 * _GIB
-StorageModel = Callable[[Stream], Storage]
-"""Creates a storage of which only syncs take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,44 +79,64 @@ class SystemConfig:
         return PageCacheLimits(dirty_bytes_max=self.dirty_bytes_max, memory_bytes=self.memory_bytes)
 
 
+FREE, SHORT, BUSY = "free", "short", "busy"
+SHORT_MEMORY_BYTES = 256 * _MIB
+PRODUCERS_UNDER_LOAD = 4
+RATE_UNDER_LOAD = 400.0
+SECONDS_UNDER_LOAD = 6
+"""Long enough for eleven flushes of the log, and a commit of the journal's timer."""
+SYNC_RATE_UNDER_LOAD, SYNC_PUTS_UNDER_LOAD = 8.0, 60
+"""Few puts, which a busy hard disk can still sync."""
+_WRITE_BYTES_PER_S = 400 * _MIB
+
+
+class LoadCondition(NamedTuple):
+    """A named condition."""
+
+    meaning: str
+    system: Callable[[str], SystemConfig]
+    """Returns the system with a disk of this name."""
+
+
+CONDITIONS = {
+    FREE: LoadCondition("8 GiB, no neighbour", SystemConfig),
+    SHORT: LoadCondition(
+        "256 MiB, late consumers read old segments",
+        lambda disk: SystemConfig(
+            disk, SHORT_MEMORY_BYTES, Neighbour(read_bytes_per_s=(20 if disk == "hdd" else 50) * _MIB)
+        ),
+    ),
+    BUSY: LoadCondition(
+        "256 MiB, a neighbour writes 400 MiB/s",
+        lambda disk: SystemConfig(disk, SHORT_MEMORY_BYTES, Neighbour(_WRITE_BYTES_PER_S, sync_ms=0)),
+    ),
+}
+
+
 class LatencyMachine:
     """The machine on which one series runs. Created before the simulation's run, and used inside it."""
 
-    def __init__(
-        self, kernel: RecordingKernel, host: HostCosts, storage: "StorageModel | SystemConfig", seed: int
-    ) -> None:
+    def __init__(self, kernel: RecordingKernel, host: HostCosts, config: SystemConfig, seed: int) -> None:
         self.kernel, self.host = kernel, host
         self.choices = Choices(f"latency/{seed}")
         self.machine = kernel.create_machine("host")
         self.processor = Interpreter(kernel)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
-        self.system: StorageSystem | None = None
-        stream = self.choices.stream("storage")
-        if isinstance(storage, SystemConfig):
-            self.disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
-            self.system = self._system_of(storage, stream)
-            room = (lambda path, size_bytes: None) if storage.is_sparse else (lambda path, size_bytes: size_bytes)
-            timed = TimedFiles(self.disk.mount(self.machine), self.system, room)
-            self._files: Any = HoldingFiles(timed, self.processor) if host.holds_interpreter_lock else timed
-            self._start_neighbour(storage.neighbour, self.system)
-        else:
-            self._timing = StorageTiming(storage(stream))
-            self.disk = Disk(kernel, self.choices.stream("disk"), timing=self._timing)
-            self._files = PageFaultFiles(self.disk.mount(self.machine), self.processor, host.touch_ns)
+        self.disk = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0))
+        self.system = self._system_of(config, self.choices.stream("storage"))
+        room = (lambda path, size_bytes: None) if config.is_sparse else (lambda path, size_bytes: size_bytes)
+        timed = TimedFiles(self.disk.mount(self.machine), self.system, room)
+        self._files: Any = HoldingFiles(timed, self.processor) if host.holds_interpreter_lock else timed
+        self._start_neighbour(config.neighbour, self.system)
         if host.pauses is not None:
             kernel.spawn(self.machine, "pauses", self._pause_all)
 
     @property
     def syncs(self) -> int:
-        return self._timing.syncs if self.system is None else self.system.write_back.syncs
+        return self.system.write_back.syncs
 
     def world(self) -> World:
         return World(self.machine.clock, self.tasks, cast(Files, self._files))
-
-    def replay(self, stalls: FileStalls) -> None:
-        """Let the stores from now on stall as measured."""
-        assert self.system is None, "the page cache computes its stalls"
-        self._files.stalls = stalls.from_first_write()
 
     def _system_of(self, config: SystemConfig, stream: Stream) -> StorageSystem:
         kernel = self.kernel

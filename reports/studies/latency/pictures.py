@@ -1,4 +1,4 @@
-"""Figures of latencies: draws the grid, single effects and this machine."""
+"""Figures of simulated latencies: draws the grid and single effects."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ...plotting import KINDS, label_durations, save_figure, save_table
-from .conditions import CONDITIONS, FREE, PRODUCERS_UNDER_LOAD
-from .here import LatencyComparison
+from .machine import CONDITIONS, FREE, PRODUCERS_UNDER_LOAD
 from .simulated import EffectSeries, GroupCommit, LatencySeries
 from .tables import (
     CURVE_HEADER,
@@ -24,8 +23,6 @@ from .tables import (
     curve_of,
     grid_curves,
     grid_rows,
-    here_curves,
-    here_rows,
     main_cause,
     slowest_rows,
     variant_rows,
@@ -71,12 +68,6 @@ def write_effects_files(
     paths.append(save_table(GroupCommit._fields, groups, out, "group-commit"))
     rows = [*variant_rows("rollover", rollovers), *variant_rows("slow syncs", slow)]
     return [*paths, save_table(VARIANT_HEADER, rows, out, "latency-effects")]
-
-
-def write_here_files(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
-    paths = save_figure(lambda: here_figure(comparisons), out, "latency-here")
-    paths.append(save_table(HEADER, here_rows(comparisons), out, "latency-here"))
-    return [*paths, save_table(CURVE_HEADER, here_curves(comparisons), out, "latency-here-curves")]
 
 
 def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float) -> None:
@@ -282,27 +273,3 @@ def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
 
 def _legend_below(axes: Axes, columns: int, **others: float) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, fontsize=8, **others)
-
-
-def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
-    producers = sorted({one.producers for one in comparisons})
-    slowest_us = max(max(*one.real_ns, *one.simulated_ns) for one in comparisons) / 1_000
-    figure = Figure(figsize=(11, 1.7 + 2.4 * len(producers)), layout="constrained")
-    grid = figure.subplots(len(producers), len(FLUSHES), squeeze=False, sharex=True, sharey=True)
-    for one in comparisons:
-        axes = grid[producers.index(one.producers)][FLUSHES.index(one.flush)]
-        distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1 / len(one.real_ns))
-        axes.set_title(f"{_FLUSH_TITLES[one.flush]}, {one.producers} producer{'s' if one.producers > 1 else ''}")
-        for latencies_ns, colour, label in (
-            (one.real_ns, KINDS[1], "the store on this machine"),
-            (one.simulated_ns, KINDS[0], "simulated from its parts"),
-        ):
-            curve = curve_of(latencies_ns)
-            axes.plot(curve.us, curve.share, color=colour, label=label)
-    for axes in grid[-1]:
-        axes.set_xlabel("latency of a put")
-    for row in grid:
-        row[0].set_ylabel("percentile")
-    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    figure.suptitle("This machine and its simulation", x=0.01, ha="left")
-    return figure

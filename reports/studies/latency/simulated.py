@@ -17,7 +17,8 @@ from ....sim.machine import WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....sim.process import collect_garbage_at_end
 from ....store.message_store import MessageStore
-from .conditions import (
+from .host import REFERENCE, HostCosts
+from .machine import (
     CONDITIONS,
     FREE,
     PRODUCERS_UNDER_LOAD,
@@ -25,9 +26,9 @@ from .conditions import (
     SECONDS_UNDER_LOAD,
     SYNC_PUTS_UNDER_LOAD,
     SYNC_RATE_UNDER_LOAD,
+    LatencyMachine,
+    SystemConfig,
 )
-from .host import REFERENCE, FileStalls, HostCosts
-from .machine import LatencyMachine, StorageModel, SystemConfig
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 from .waits import RecordingKernel
 
@@ -81,39 +82,28 @@ class Series:
 def simulate(
     setup: Setup,
     host: HostCosts,
-    storage: StorageModel | SystemConfig,
+    system: SystemConfig,
     *,
     prepare: Callable[[MessageStore], None] | None = None,
-    on_traffic: Callable[[], None] | None = None,
-    stalls: FileStalls | None = None,
     lead_ns: int = 0,
     **faults: Any,
 ) -> Series:
     """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
-    storage: a system with a page cache, or a model of measured syncs. prepare: called with the store before its first
-    put. on_traffic: called before the first arrival; stalls apply from then on. lead_ns: time for which a neighbour
-    runs before the first arrival. The same arguments give the same series.
+    prepare: called with the store before its first put. lead_ns: time for which a neighbour runs before the first
+    arrival. The same arguments give the same series.
     """
     kernel = RecordingKernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60)
     with collect_garbage_at_end(), kernel:
-        run = _SimulatedSeries(setup, LatencyMachine(kernel, host, storage, setup.seed), faults)
-        return kernel.run(
-            run.on.machine, lambda: run.body(prepare, on_traffic, stalls, lead_ns), time_limit_ns=_TIME_LIMIT_NS
-        )
+        run = _SimulatedSeries(setup, LatencyMachine(kernel, host, system, setup.seed), faults)
+        return kernel.run(run.on.machine, lambda: run.body(prepare, lead_ns), time_limit_ns=_TIME_LIMIT_NS)
 
 
 class _SimulatedSeries:
     def __init__(self, setup: Setup, on: LatencyMachine, faults: dict[str, Any]) -> None:
         self.setup, self.on, self.faults = setup, on, faults
 
-    def body(
-        self,
-        prepare: Callable[[MessageStore], None] | None,
-        on_traffic: Callable[[], None] | None,
-        stalls: FileStalls | None,
-        lead_ns: int,
-    ) -> Series:
+    def body(self, prepare: Callable[[MessageStore], None] | None, lead_ns: int) -> Series:
         setup, on, kernel = self.setup, self.on, self.on.kernel
         store = MessageStore(on.world(), setup.config(_ROOT))
         store.load()
@@ -124,10 +114,6 @@ class _SimulatedSeries:
         store.on_arriving.append(lambda _: on.processor.compute(on.host.dispatch_ns))
         if lead_ns:
             kernel.park(_ARRIVAL, kernel.now_ns + lead_ns)
-        if on_traffic is not None:
-            on_traffic()
-        if stalls is not None:
-            on.replay(stalls)
         begun_ns, syncs = kernel.now_ns, on.syncs
         kernel.machine_name = on.machine.name
         producers = [_Producer(self.on, store, setup, number) for number in range(setup.producers)]

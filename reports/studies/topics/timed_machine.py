@@ -7,9 +7,10 @@ from typing import TypeVar, cast
 from ....faults.devices.cached_reads import ReadAhead
 from ....faults.devices.drives import DeviceModel
 from ....faults.devices.pages import ROOM_BLOCKS
-from ....faults.devices.system import StorageSystem, TimedFiles
+from ....faults.devices.system import StorageSystem, TimedFiles, TimedMappedFile
 from ....faults.disk.disk import Disk
 from ....faults.disk.files import SimFiles
+from ....faults.disk.mapped_file import Buffer
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
@@ -18,7 +19,7 @@ from ....sim.policies.random_walk import RoundRobin
 from ....sim.process import collect_garbage_at_end
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
-from ..latency.host import HostCosts, HostTasks, PageFaultFiles
+from ..latency.host import HostCosts, HostTasks
 from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup, Touched
 from .partitioned_log import PartitionedLog
 
@@ -28,6 +29,7 @@ _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
 """Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but equally far apart on disk."""
+_PAGE_BYTES = 4096
 _ASLEEP = WaitReason("sleep")
 
 
@@ -54,7 +56,7 @@ class TimedMachine:
         )
         self.files = TimedFiles(files, self.system, self._bytes_ahead)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
-        touched = cast(Files, PageFaultFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
+        touched = cast(Files, PageFaultFiles(self.files, self.processor, host.touch_ns))
         self._world = World(self.machine.clock, self.tasks, touched)
         self._open_file = partial(SimGrowingFile, files, self.files, self._wait_for_read)
 
@@ -119,6 +121,47 @@ def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Cal
     with collect_garbage_at_end(), Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
+
+
+class PageFaultFiles:
+    """Files of which the first write to each mapped page takes time."""
+
+    def __init__(self, files: TimedFiles, processor: SimProcessor, touch_ns: int) -> None:
+        self._files = files
+        self._processor = processor
+        self._touch_ns = touch_ns
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._files, name)
+
+    def map(self, path: str, size_bytes: int) -> "PageFaultMappedFile":
+        return PageFaultMappedFile(self._files.map(path, size_bytes), size_bytes, self)
+
+    def spend_page_faults(self, pages: int) -> None:
+        """Spend the time of page faults in the current task."""
+        if pages * self._touch_ns:
+            self._processor.compute(pages * self._touch_ns)
+
+
+class PageFaultMappedFile:
+    """A mapped file that records written pages. Invariant: byte n of `_touched` is 1 if page n was written."""
+
+    def __init__(self, mapped: TimedMappedFile, size_bytes: int, files: PageFaultFiles) -> None:
+        self._mapped = mapped
+        self._files = files
+        self._touched = bytearray(-(-size_bytes // _PAGE_BYTES))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._mapped, name)
+
+    def store(self, at: int, data: Buffer) -> None:
+        first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
+        assert 0 <= first <= last < len(self._touched), (at, len(data))
+        new = self._touched.count(0, first, last + 1)
+        if new:
+            self._touched[first : last + 1] = b"\1" * (last + 1 - first)
+        self._files.spend_page_faults(new)
+        self._mapped.store(at, data)
 
 
 class SimGrowingFile:

@@ -47,6 +47,7 @@ from .route_watcher import RouteWatcher
 from .routes import BROKER, BrokerAddress, Routes
 from .settings_operator import SettingsOperator, settings_at_start
 from .slave_lives import SlaveLives
+from .stored_broker import BrokerSharing
 from .tailing_consumer import TailingConsumer
 
 
@@ -93,17 +94,19 @@ class BrokersAndClients(NetworkRun):
             replication = BrokerReplication(plan, self._kernel, self._judge, ledger, paused_ns, histories[BROKER])
         self._brokers = [
             BrokerNode(
-                plan,
-                self._kernel,
-                settlings[identity.address.broker],
+                BrokerSharing(
+                    plan,
+                    self._kernel,
+                    settlings[identity.address.broker],
+                    self._accounts[identity.address.broker],
+                    histories[identity.address.broker],
+                    replication if identity.address.broker == BROKER else None,
+                    lambda: self._brokers[0].serving_broker,
+                    self._operator_tables,
+                ),
                 identity,
                 [other for other in self._identities if other is not identity],
-                self._accounts[identity.address.broker],
-                histories[identity.address.broker],
                 self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
-                lambda: self._brokers[0],
-                self._operator_tables,
-                replication if identity.address.broker == BROKER else None,
             )
             for identity in self._identities
         ]

@@ -7,13 +7,25 @@ from typing import NoReturn
 
 import typer
 
-from ....cli.console import OUT, print_paths, with_progress
+from ....cli.console import OUT, print_note, print_paths, with_progress
 from ....cli.options import EXIT_HELD, ResultFiles, results_written, write_json
+from .device import has_direct_writes
 from .file_system import measure_syncs
 from .memory_limit import MemoryLimitUnavailable
 from .paired import paired_differences
 from .process import StoreProcessFailed
-from .tables import HEADER, PAIRED_HEADER, by_cell, cell_rows, notes, paired_rows, print_turns, sync_notes
+from .tables import (
+    HEADER,
+    MODEL_HEADER,
+    PAIRED_HEADER,
+    by_cell,
+    cell_rows,
+    model_rows,
+    notes,
+    paired_rows,
+    print_turns,
+    sync_notes,
+)
 from .turns import MeasuredTurn, TurnPlan, measure_turns
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -36,13 +48,20 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
 
 def measured_plan(plan: TurnPlan, directory: Path | None) -> tuple[TurnPlan, list[MeasuredTurn]]:
     """Measure a plan below a directory. Return it with the costs of syncs, and the turns."""
-    total = None if plan.extra else plan.turns * len(plan.cells())
     try:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             plan = plan._replace(syncs=measure_syncs(Path(place)))
+            if plan.extra is not None and not has_direct_writes(Path(place)):
+                print_note(
+                    "this file system has no direct writes (O_DIRECT): the disk is not measured, and no model runs"
+                )
+                plan = plan._replace(extra=None)
+            cells = len(plan.cells())
+            total = plan.turns * (cells + cells // len(plan.sources) if plan.extra else cells)
             return plan, list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
     except (MemoryLimitUnavailable, StoreProcessFailed) as error:
-        raise typer.BadParameter(str(error), param_hint="--memory") from error
+        is_limited = any(one.memory_bytes is not None for one in plan.conditions)
+        raise typer.BadParameter(str(error), param_hint="--memory" if is_limited else "--disk") from error
 
 
 def report_turns(plan: TurnPlan, turns: list[MeasuredTurn], out: Path, json_file: str | None) -> NoReturn:
@@ -63,6 +82,7 @@ def report_turns(plan: TurnPlan, turns: list[MeasuredTurn], out: Path, json_file
                 "format": "tornlog-latency-turns/1",
                 "rows": [dict(zip(HEADER, row, strict=True)) for row in cell_rows(cells)],
                 "paired": [dict(zip(PAIRED_HEADER, row, strict=True)) for row in paired_rows(differences)],
+                "model": [dict(zip(MODEL_HEADER, row, strict=True)) for row in model_rows(cells)],
                 "notes": found_notes,
                 "files": [str(path) for path in files],
             },

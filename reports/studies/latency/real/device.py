@@ -10,6 +10,7 @@ The module is also the program of a process that probes on request. The schedule
 suspended store is; the parent process has just computed a simulation. The argument is the directory.
 """
 
+import errno
 import mmap
 import os
 import sys
@@ -67,6 +68,20 @@ class InOrder:
 
     def draw(self, stream: Stream, label: str) -> int:
         return next(self._durations_ns)
+
+
+def has_direct_writes(directory: Path) -> bool:
+    """Return whether the file system of a directory takes writes without the page cache."""
+    path = directory / "direct"
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT, 0o600))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False
+    finally:
+        path.unlink(missing_ok=True)
+    return True
 
 
 class DeviceFile:

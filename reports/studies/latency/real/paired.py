@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ....quantities import LATENCY_COLUMNS, percentiles_us
-from ...claims import median_interval
+from ....quantities import LATENCY_COLUMNS, median_interval, percentiles_us
 from .turns import MachineCondition, MeasuredCell, MeasuredTurn, Mode
 
 _RATIOS_MIN = 6

@@ -73,6 +73,7 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     """Draw a panel for each mode and condition, with a curve for each store and the model's causes at its knees."""
     conditions = list(dict.fromkeys(one.cell.condition for one in cells))
     lanes = list(dict.fromkeys((one.cell.mode, one.cell.producers) for one in cells))
+    has_several_producers = len({one.cell.producers for one in cells}) > 1
     colours = _source_colours(cells)
     figure = Figure(figsize=(1.2 + 4.2 * len(conditions), 1.4 + 2.5 * len(lanes)), layout="constrained")
     grid = figure.subplots(len(lanes), len(conditions), squeeze=False, sharex=True, sharey=True)
@@ -83,7 +84,8 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
         cell = one.cell
         axes = grid[lanes.index((cell.mode, cell.producers))][conditions.index(cell.condition)]
         distribution_axes(axes, fastest_us, slowest_us * 1.5, max(0.7 / most_puts, 1e-4))
-        axes.set_title(f"{cell.mode.text()}: {cell.condition.text()}", fontsize=9)
+        producers = f", {count_text(cell.producers, 'producer')}" if has_several_producers else ""
+        axes.set_title(f"{cell.mode.text()}{producers}: {cell.condition.text()}", fontsize=9)
         curve = curve_of(joined([turn.puts for turn in one.turns]).latencies_ns)
         axes.plot(curve.us, curve.share, color=colours[cell.source], lw=1.5)
         if cell.source == MODEL_SOURCE:

@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep, rows_of
-from tornlog.reports.pipeline.analysis.trends import trends_table
+from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep, rows_of, trends_table
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tornlog
-from tornlog.reports.studies.latency.real import memory_limit
+from tornlog.reports.studies.latency.real import command, memory_limit
+from tornlog.reports.studies.latency.real.model import MachineModel
+from tornlog.reports.studies.latency.real.turns import MachineCondition, Mode, TurnPlan
 
 invoke = partial(tornlog, "plot", "latency")
 
@@ -53,35 +55,6 @@ def test_the_latency_study_writes_the_same_bytes_for_the_same_seed(tmp_path: Pat
         assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes(), path.name
 
 
-@pytest.mark.ci
-def test_the_latency_study_compares_this_machine_with_its_simulation(tmp_path: Path) -> None:
-    document = tmp_path / "here.json"
-    result = invoke(
-        *("--disk", "here", "--producers", 2, "--turns", 1),
-        *("--dir", tmp_path, "--out", tmp_path / "out", "--json", document),
-    )
-    found = json.loads(document.read_text())
-
-    assert result.exit_code == 0, result.output
-    assert found["format"] == "tornlog-latency/1"
-    assert [(row["source"], row["flush"]) for row in found["rows"]] == [
-        (source, flush) for flush in ("sync", "async", "pool") for source in ("real", "simulated")
-    ]
-    assert [row["p50_us"] for row in found["rows"]] == [
-        float(row["p50_us"]) for row in rows_in(tmp_path / "out" / "latency-here.csv")
-    ]
-    for ratios, real, simulated in zip(found["ratios"], found["rows"][::2], found["rows"][1::2], strict=True):
-        ratio = simulated["p50_us"] / real["p50_us"]
-        assert ratios["p50"] == pytest.approx(ratio, rel=0.01, abs=0.0005)  # it is rounded to three digits
-    assert {Path(path).name for path in found["files"]} == {
-        "latency-here.png",
-        "latency-here.svg",
-        "latency-here.csv",
-        "latency-here-curves.csv",
-    }
-    assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}  # the stores are gone
-
-
 @pytest.mark.slow
 def test_the_latency_study_measures_turns_beside_a_neighbour(tmp_path: Path) -> None:
     document = tmp_path / "turns.json"
@@ -91,16 +64,24 @@ def test_the_latency_study_measures_turns_beside_a_neighbour(tmp_path: Path) -> 
     )
     found = json.loads(document.read_text())
     rows = rows_in(tmp_path / "out" / "latency-turns.csv")
+    modes = (("sync", "0"), ("async", "0"), ("async", "1"), ("pool", "0"))
 
     assert result.exit_code == 0, result.output
-    assert [(row["flush"], row["warmed"], row["load_mib_per_s"]) for row in rows] == [
-        (flush, warmed, load)
-        for load in ("", "4")
-        for flush, warmed in (("sync", "0"), ("async", "0"), ("async", "1"), ("pool", "0"))
+    assert [(row["source"], row["load_mib_per_s"], row["flush"], row["warmed"]) for row in rows] == [
+        (source, load, *mode) for source in ("real", "simulated") for load in ("", "4") for mode in modes
     ]
     assert {row["p99.99_us"] for row in rows} == {""}  # too few puts
     assert [row["p50_us"] for row in rows] == [str(row["p50_us"]) for row in found["rows"]]
     assert "page" in found["notes"][0] or "does not count" in found["notes"][0]
+    assert [(row["load_mib_per_s"], row["flush"]) for row in found["model"]] == [
+        (load, flush) for load in ("", 4) for flush, _ in modes
+    ]
+    for ratios, real, simulated in zip(
+        found["model"], found["rows"], found["rows"][len(found["model"]) :], strict=False
+    ):
+        assert ratios["p50"] == pytest.approx(
+            simulated["p50_us"] / real["p50_us"], rel=0.01, abs=0.0005
+        )  # it is rounded
     assert [note.partition(" wrote ")[0] for note in found["notes"][1:]] == ["the neighbour"]
     assert {row["verdict"] for row in found["paired"]} == {"too few turns"}
     intervals = rows_in(tmp_path / "out" / "latency-turns-throughput.csv")
@@ -108,12 +89,25 @@ def test_the_latency_study_measures_turns_beside_a_neighbour(tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == {"turns.json", "out"}
 
 
-@pytest.mark.parametrize("disk", [["hdd"], ["hdd", "here"]])
-def test_conditions_are_refused_for_models(disk: list[str], tmp_path: Path) -> None:
-    result = invoke(*(text for name in disk for text in ("--disk", name)), "--load", "4MiB", "--out", tmp_path)
+@pytest.mark.parametrize(
+    "options", [("--disk", "hdd", "--load", "4MiB"), ("--disk", "hdd", "--disk", "here"), ("--memory", "4MiB")]
+)
+def test_this_machine_is_measured_alone(options: tuple[str, ...], tmp_path: Path) -> None:
+    result = invoke(*options, "--out", tmp_path)
 
     assert result.exit_code == 2
-    assert "needs --disk here alone" in result.output
+    assert "expected --disk here alone" in result.output
+
+
+@pytest.mark.ci
+def test_a_disk_without_direct_writes_is_measured_without_the_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "has_direct_writes", lambda _: False)
+    plan = TurnPlan([MachineCondition()], [2], turns=1, seconds=0.05, modes=(Mode("pool"),), extra=MachineModel)
+    _, found = command.measured_plan(plan, tmp_path)
+
+    assert {turn.cell.source for turn in found} == {"real"}
 
 
 def test_without_a_memory_limit_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

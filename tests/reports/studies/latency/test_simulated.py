@@ -1,17 +1,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
 from tornlog.faults.devices.drives import DurationDistribution
 from tornlog.faults.devices.storage import Run
+from tornlog.faults.devices.unjournaled import MetadataWrites
 from tornlog.reports.quantities import percentiles_us
-from tornlog.reports.studies.latency.conditions import FREE as FREE_MEMORY
-from tornlog.reports.studies.latency.conditions import SYNC_PUTS_UNDER_LOAD
 from tornlog.reports.studies.latency.host import PAUSES_OF_JVM, REFERENCE, HostCosts
-from tornlog.reports.studies.latency.machine import Neighbour, SystemConfig
+from tornlog.reports.studies.latency.machine import FREE as FREE_MEMORY
+from tornlog.reports.studies.latency.machine import SYNC_PUTS_UNDER_LOAD, Neighbour, SystemConfig
 from tornlog.reports.studies.latency.simulated import (
     ALL_AT_ONCE,
     DISKS,
@@ -35,26 +34,31 @@ FREE = HostCosts(DurationDistribution([0]), 0, DurationDistribution([0]), 0, 0, 
 
 
 class Steady:
-    """A storage device on which each sync takes 500 us."""
+    """A device on which each flush takes 500 us, and other requests take no time."""
+
+    blocks = 1 << 30
 
     def __init__(self, stream: Stream) -> None:
-        self._placed = 0
-        self._idle_ns = 0
+        pass
 
-    def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        self._idle_ns = max(now_ns, self._idle_ns) + 500 * US
-        return self._idle_ns
+    def write(self, now_ns: int, runs: Sequence[Run]) -> int:
+        return now_ns
 
-    def place(self, blocks: int) -> int:
-        self._placed += blocks
-        return self._placed - blocks
+    def read(self, now_ns: int, run: Run) -> int:
+        return now_ns
+
+    def flush(self, now_ns: int) -> int:
+        return now_ns + 500 * US
+
+
+STEADY = SystemConfig("steady", device=Steady, unjournaled=MetadataWrites(0, 0))
 
 
 def test_a_put_under_sync_flush_takes_computing_handover_and_sync() -> None:
     host = replace(
         FREE, put=DurationDistribution([20 * US]), put_work_ns=20 * US, handover=DurationDistribution([80 * US])
     )
-    series = simulate(Setup("sync", 1, 100.0, 50), host, Steady)
+    series = simulate(Setup("sync", 1, 100.0, 50), host, STEADY)
 
     assert percentiles_us(series.latencies_ns, [0.5]) == [20 + 80 + 500]
     assert series.syncs == 50
@@ -63,37 +67,32 @@ def test_a_put_under_sync_flush_takes_computing_handover_and_sync() -> None:
 def test_a_put_under_async_flush_takes_only_computing() -> None:
     host = replace(FREE, put=DurationDistribution([20 * US]), put_work_ns=20 * US)
     for flush in ("async", "pool"):
-        series = simulate(Setup(flush, 1, 100.0, 50), host, Steady)
+        series = simulate(Setup(flush, 1, 100.0, 50), host, STEADY)
         assert set(series.latencies_ns) == {20 * US}
 
 
 def test_producers_share_the_processor_and_the_syncs() -> None:
     host = replace(FREE, put=DurationDistribution([50 * US]), put_work_ns=50 * US)
-    alone = simulate(Setup("async", 1, ALL_AT_ONCE, 200), host, Steady)
-    together = simulate(Setup("async", 8, ALL_AT_ONCE, 200), host, Steady)
+    alone = simulate(Setup("async", 1, ALL_AT_ONCE, 200), host, STEADY)
+    together = simulate(Setup("async", 8, ALL_AT_ONCE, 200), host, STEADY)
     assert together.rate == pytest.approx(alone.rate, rel=0.01)
 
-    alone = simulate(Setup("sync", 1, ALL_AT_ONCE, 200), FREE, Steady)
-    together = simulate(Setup("sync", 8, ALL_AT_ONCE, 200), FREE, Steady)
+    alone = simulate(Setup("sync", 1, ALL_AT_ONCE, 200), FREE, STEADY)
+    together = simulate(Setup("sync", 8, ALL_AT_ONCE, 200), FREE, STEADY)
     assert alone.rate == pytest.approx(2_000, rel=0.02)
     assert together.rate > 3 * alone.rate
     assert together.syncs < alone.syncs / 3
 
 
-def faulting_puts(storage: Any, *, warm: bool) -> int:
-    host = replace(FREE, touch_ns=30 * US)
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("system", [STEADY, SystemConfig("nvme-ssd")])
+def test_the_first_write_to_a_page_causes_a_fault_also_if_warmed_because_a_new_segment_is_synced(
+    system: SystemConfig, *, warm: bool
+) -> None:
     setup = Setup("async", 1, 1_000.0, 400, body_bytes=1_000, segment_bytes=1 << 20, warm=warm)
-    return sum(took_ns > 0 for took_ns in simulate(setup, host, storage).latencies_ns)
+    latencies_ns = simulate(setup, replace(FREE, touch_ns=30 * US), system).latencies_ns
 
-
-def test_the_first_write_to_a_page_causes_a_fault_and_warming_spares_it_until_write_back() -> None:
-    pages = pytest.approx(400 * 1_100 / 4096, rel=0.1)
-
-    assert faulting_puts(Steady, warm=False) == faulting_puts(SystemConfig("nvme-ssd"), warm=False) == pages
-    assert faulting_puts(Steady, warm=True) == 0
-    assert (
-        faulting_puts(SystemConfig("nvme-ssd"), warm=True) == pages
-    )  # a new segment is synced, so its pages are clean
+    assert sum(took_ns > 0 for took_ns in latencies_ns) == pytest.approx(400 * 1_100 / 4096, rel=0.1)
 
 
 BUSY = SystemConfig("hdd", memory_bytes=256 * MIB, neighbour=Neighbour(400 * MIB, sync_ms=0))
@@ -158,7 +157,7 @@ def test_the_same_arguments_give_the_same_series_on_every_disk() -> None:
 
 def test_slow_syncs_delay_puts_under_sync_flush_but_not_under_async_flush() -> None:
     def slowest_us(flush: str, chance: float) -> float:
-        series = simulate(Setup(flush, 2, 100.0, 300), FREE, Steady, slow_sync_chance=chance, slow_sync_ms_max=200)
+        series = simulate(Setup(flush, 2, 100.0, 300), FREE, STEADY, slow_sync_chance=chance, slow_sync_ms_max=200)
         return max(series.latencies_ns) / US
 
     assert slowest_us("sync", 0.0) < 5_000

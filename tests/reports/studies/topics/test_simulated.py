@@ -17,7 +17,7 @@ from tornlog.reports.studies.topics.layouts import (
     pulled_ns,
     put_factor,
 )
-from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
+from tornlog.reports.studies.topics.timed_machine import PageFaultFiles, TimedMachine, run_timed
 from tornlog.reports.studies.topics.workload import closed_loop, few_topics_of, open_loop, run_late_consumers
 from tornlog.store.formats.message import decode_record
 
@@ -26,6 +26,21 @@ SMALL = PageCacheLimits(dirty_bytes_max=1 << 20)
 
 def run_on(disk: str, setup: TopicsSetup, body: Any) -> Any:
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
+
+
+def test_only_the_first_write_to_a_mapped_page_takes_the_time_of_a_fault() -> None:
+    def body(machine: TimedMachine) -> list[int]:
+        machine.files.is_timed = False  # disk and page cache take no time
+        mapped = PageFaultFiles(machine.files, machine.processor, 30_000).map("/a", 3 * 4096)
+        took_ns = []
+        for at, size_bytes in ((0, 10), (10, 10), (4090, 10), (0, 3 * 4096), (0, 3 * 4096)):
+            begun_ns = machine.kernel.now_ns
+            mapped.store(at, b"x" * size_bytes)
+            took_ns.append(machine.kernel.now_ns - begun_ns)
+        return took_ns
+
+    setup = TopicsSetup(SHARED, "async", topics=1, puts=1)
+    assert run_timed(setup, REFERENCE, DEVICES["hdd"], body) == [30_000, 0, 30_000, 30_000, 0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,3 +1,5 @@
+import errno
+import os
 from array import array
 from contextlib import ExitStack
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.faults.devices.unjournaled import MetadataWrites
-from tornlog.reports.studies.latency.real.device import DeviceFile, MeasuredDevice
+from tornlog.reports.studies.latency.real.device import DeviceFile, MeasuredDevice, has_direct_writes
 from tornlog.reports.studies.latency.real.file_system import (
     SyncCosts,
     SyncRequests,
@@ -14,8 +16,9 @@ from tornlog.reports.studies.latency.real.file_system import (
     requests_of,
 )
 from tornlog.reports.studies.latency.real.model import MachineModel, system_of
+from tornlog.reports.studies.latency.real.parts import costs_of_cell
 from tornlog.reports.studies.latency.real.tables import sync_notes
-from tornlog.reports.studies.latency.real.turns import MachineCondition, Mode, TurnPlan
+from tornlog.reports.studies.latency.real.turns import MachineCondition, MeasuredCell, Mode, TurnPlan
 from tornlog.sim.choices import Choices
 
 MIB = 1 << 20
@@ -53,12 +56,28 @@ def test_a_measured_drive_takes_the_measured_times_in_their_order() -> None:
     assert took_ns == [BLOCK_NS + transfer_ns, 700_000, 90_000 + transfer_ns, FLUSH_NS, BLOCK_NS + transfer_ns, 700_000]
 
 
+@pytest.mark.parametrize(("code", "has"), [(errno.EINVAL, False), (errno.EACCES, None)])
+def test_a_file_system_without_direct_writes_is_told_from_other_errors(
+    code: int, has: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(os, "open", refuse)
+    if has is None:
+        with pytest.raises(OSError, match="refused"):
+            has_direct_writes(tmp_path)
+    else:
+        assert has_direct_writes(tmp_path) is has
+
+
 def test_the_disk_under_a_directory_is_probed_and_the_files_removed(device_file: DeviceFile, tmp_path: Path) -> None:
     found = device_file.measure([0] * 8, writes=3)
     device_file.close()
 
     assert (len(found.write_ns), len(found.flush_ns)) == (24, 8)
     assert min(*found.write_ns, *found.flush_ns, *found.bulk_ns) > 0
+    assert has_direct_writes(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,6 +144,14 @@ def test_a_condition_sets_the_memory_and_the_neighbour_of_the_model() -> None:
     assert free.memory_bytes > 256 * MIB
     assert (free.is_full, free.neighbour.write_bytes_per_s) == (False, 0)
     assert free.unjournaled == MetadataWrites(1, 2)
+
+
+def test_the_costs_of_a_synced_put_are_computing_among_all_producers_and_a_handover() -> None:
+    free, plain, synced = MachineCondition(), Mode("async"), Mode("sync")
+    parts = {(free, plain, 1): ns(20_000), (free, plain, 2): ns(25_000), (free, synced, 1): ns(120_000)}
+    costs = costs_of_cell(parts, MeasuredCell("real", synced, free, 2))
+
+    assert (costs.put_work_ns, costs.put.quantile(0.5), costs.handover.quantile(0.5)) == (20_000, 25_000, 100_000)
 
 
 @pytest.mark.slow

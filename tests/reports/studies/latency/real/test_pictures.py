@@ -67,6 +67,17 @@ def test_the_main_wait_beyond_the_knee_is_written_on_the_models_curve(cause: str
     assert "1 turn, load average 1.5" in figure.get_suptitle()
 
 
+def test_panels_name_the_number_of_producers_if_there_are_several() -> None:
+    few = turn(OWN_SOURCE, USUAL)
+    many = few._replace(cell=few.cell._replace(producers=16))
+    titles = [[axes.get_title() for axes in turns_figure(by_cell(turns)).axes] for turns in ([few], [few, many])]
+
+    assert titles == [
+        ["async: memory free"],
+        ["async, 4 producers: memory free", "async, 16 producers: memory free"],
+    ]
+
+
 def test_the_curves_of_a_picture_are_in_a_table() -> None:
     (cell,) = by_cell([turn(OWN_SOURCE, USUAL + SLOW)])
     rows = [row[-2:] for row in curve_rows([cell])]

@@ -1,8 +1,8 @@
 """Claims on the model: how read-ahead and the I/O scheduler help late consumers of the shared log.
 
-`python -m tornlog.reports.studies.topics.claims --out DIR` writes `topics-claims.csv`. Each row compares a variant with
-Linux's defaults, seed by seed: the same puts, read by the same consumers with an empty page cache. The interval covers
-the median of the ratios with at least 95 % (sign test).
+`python -m tests.bench.claims.topics --out DIR` writes `topics-claims.csv`. Each row compares a variant with Linux's
+defaults, seed by seed: the same puts, read by the same consumers with an empty page cache. The interval covers the
+median of the ratios with at least 95 % (sign test).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..claims import measure_groups, median_interval, write_claims
-from ..latency.host import REFERENCE
-from .grid import DEVICES
-from .layouts import SHARED, TopicLayout, TopicsSetup
-from .timed_machine import TimedMachine, run_timed
-from .workload import closed_loop, few_topics_of, run_late_consumers
+from tornlog.reports.quantities import median_interval
+from tornlog.reports.studies.latency.host import REFERENCE
+from tornlog.reports.studies.topics.grid import DEVICES
+from tornlog.reports.studies.topics.layouts import SHARED, TopicLayout, TopicsSetup
+from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
+from tornlog.reports.studies.topics.workload import closed_loop, few_topics_of, run_late_consumers
+
+from .measuring import measure_groups, write_claims
 
 _PUTS = 20_000
 _TOPICS = (64, 1024)

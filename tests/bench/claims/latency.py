@@ -1,6 +1,6 @@
 """Claims on the model: compares warmed segments (C5) and the transient pool (C7) with plain async flush, seed by seed.
 
-`python -m tornlog.reports.studies.latency.claims --out DIR` writes `latency-claims.csv`. Each row compares two variants
+`python -m tests.bench.claims.latency --out DIR` writes `latency-claims.csv`. Each row compares two variants
 under one condition. Both have the same arrivals and computing times for a seed, so differences are paired. The interval
 covers the median of the differences with at least 95 %: the ranks of the sign test, which assumes no distribution.
 """
@@ -10,15 +10,24 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
-from ....faults.devices.unjournaled import MetadataWrites
-from ...quantities import percentiles_us
-from ..claims import measure_groups, median_interval, write_claims
-from .conditions import BUSY, CONDITIONS, FREE, PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, SECONDS_UNDER_LOAD, SHORT
-from .host import REFERENCE
-from .machine import SystemConfig
-from .simulated import simulate
-from .tables import main_cause
-from .traffic import Setup
+from tornlog.faults.devices.unjournaled import MetadataWrites
+from tornlog.reports.quantities import median_interval, percentiles_us
+from tornlog.reports.studies.latency.host import REFERENCE
+from tornlog.reports.studies.latency.machine import (
+    BUSY,
+    CONDITIONS,
+    FREE,
+    PRODUCERS_UNDER_LOAD,
+    RATE_UNDER_LOAD,
+    SECONDS_UNDER_LOAD,
+    SHORT,
+    SystemConfig,
+)
+from tornlog.reports.studies.latency.simulated import simulate
+from tornlog.reports.studies.latency.tables import main_cause
+from tornlog.reports.studies.latency.traffic import Setup
+
+from .measuring import measure_groups, write_claims
 
 STABLE = "busy, stable pages"
 UNJOURNALED = "free, no journal"

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tornlog.reports.studies.topics import claims
-from tornlog.reports.studies.topics.claims import DEFAULTS, VARIANTS, LateCase, LateReads, measure_claims
+from tests.bench.claims import topics
+from tests.bench.claims.topics import DEFAULTS, VARIANTS, LateCase, LateReads, measure_claims
 
 
 def test_a_variant_is_compared_with_the_defaults_of_the_same_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,8 +14,8 @@ def test_a_variant_is_compared_with_the_defaults_of_the_same_seed(monkeypatch: p
         found = list(map(measure, cases))
         yield from (found[at : at + group] for at in range(0, len(found), group))
 
-    monkeypatch.setattr(claims, "measure_groups", groups)
-    monkeypatch.setattr(claims, "DEVICES", {"hdd": None})
+    monkeypatch.setattr(topics, "measure_groups", groups)
+    monkeypatch.setattr(topics, "DEVICES", {"hdd": None})
     rows = list(measure_claims(6))
 
     assert len(rows) == 4 * len(VARIANTS)
@@ -27,7 +27,7 @@ def test_a_variant_is_compared_with_the_defaults_of_the_same_seed(monkeypatch: p
 @pytest.mark.ci
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_late_consumers_of_a_variant_read_the_shared_log(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_PUTS", 2_000)
+    monkeypatch.setattr(topics, "_PUTS", 2_000)
     found = LateCase("hdd", 64, False, variant, 1).measure()
 
     assert found.records_per_second > 0

@@ -1,15 +1,14 @@
-"""Claims on the models: measures cases seed by seed, bounds medians, and writes the table of a command."""
+"""Cases of claims: measures them seed by seed, and writes the table of a command."""
 
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import comb
 from operator import methodcaller
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from ...scenarios.campaigns.worker_pool import run_jobs
-from ...sim.interruption import interruptible
+from tornlog.scenarios.campaigns.worker_pool import run_jobs
+from tornlog.sim.interruption import interruptible
 
 SEEDS = 20
 T_co = TypeVar("T_co", covariant=True)
@@ -19,18 +18,6 @@ class ClaimCase(Protocol, Generic[T_co]):
     """One simulation. Its fields determine the result."""
 
     def measure(self) -> T_co: ...
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return bounds that contain the median of the distribution with at least 95 %, if there are 6 values or more."""
-    ordered, count = sorted(values), len(values)
-    below, rank = 0.0, 0
-    # The true median is below the value of rank k with the probability of at most k heads in `count` tosses.
-    while below + comb(count, rank) / 2**count <= 0.025:
-        below += comb(count, rank) / 2**count
-        rank += 1
-    first = max(rank - 1, 0)
-    return ordered[first], ordered[count - 1 - first]
 
 
 def measure_groups(cases: Iterable[ClaimCase[T_co]], group: int, jobs: int) -> Iterator[list[T_co]]:
@@ -48,7 +35,7 @@ def write_claims(
     description: str, header: Sequence[str], rows: Callable[[int, int], Iterable[Sequence[object]]], name: str
 ) -> None:
     """Run the command line. rows: called with the numbers of seeds and of processes."""
-    from ..plotting import save_table
+    from tornlog.reports.plotting import save_table
 
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", type=int, default=SEEDS)

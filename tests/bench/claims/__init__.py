@@ -1,0 +1,1 @@
+"""Claims on the models: the commands behind the tables of docs/claims.md."""
