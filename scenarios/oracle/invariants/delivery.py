@@ -258,6 +258,21 @@ def check_missing_group_offset(
     yield Violation("META", summary, field="offset", expected="0 or more", found="QUERY_NOT_FOUND")
 
 
+def check_new_group_offset(commits: GroupCommits, group: Group, offset: int, *, begin: int) -> Iterator[Violation]:
+    """META: yield the answer 0 about a group without an offset, although its queue begins later.
+
+    A client then gets all messages, instead of beginning where its settings say. begin: the queue's first offset before
+    the request; 0 or less: unknown.
+    """
+    if begin <= 0 or group in commits.greatest_ever:
+        return
+    record_tried("META")
+    if offset == 0:
+        name, topic, queue_id = group
+        summary = f"{name} is new in {topic}/{queue_id}, and begins at an expired message"
+        yield Violation("META", summary, field="offset", expected="QUERY_NOT_FOUND", found="0")
+
+
 def _delivery_violation(
     invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str
 ) -> Violation:

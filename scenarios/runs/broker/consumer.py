@@ -132,6 +132,7 @@ class BrokerConsumer(BrokerUser):
         account = self.run.accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self.routes.broker_for_offsets(queue.broker, queue.topic)
+            begin = self._begin_of(queue)
             response, _ = self.send(asked, query_offset_command(*queue.queue))
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 if asked is not None and not asked.is_slave:
@@ -142,8 +143,16 @@ class BrokerConsumer(BrokerUser):
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
                 self.run.report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
+                if known_in == account.ledger.life:
+                    commits = account.ledger.commits
+                    self.run.report(delivery.check_new_group_offset(commits, group, offset, begin=begin))
                 return offset
             self.world.tasks.sleep(RETRY_MS)
+
+    def _begin_of(self, queue: BrokerQueue) -> int:
+        """Return the first offset of a queue at its master; 0 if no message expires, or the master is off."""
+        store = self.run.master_store(queue.broker) if self.plan.retention.deletes_segments else None
+        return 0 if store is None else store.get_min_offset_in_queue(*queue.queue)
 
     def _judge_missing_offset(self, queue: BrokerQueue, asked_in: int) -> Iterator[Violation]:
         plan, group = self.plan, (CONSUMER_GROUP, *queue.queue)
@@ -214,7 +223,8 @@ class BrokerConsumer(BrokerUser):
         ledger = self.run.accounts[queue.broker].ledger
         self.run.report(self._redirects.check_answer(ledger, queue.queue, asked, answer, state))
         if asked.is_slave and answer.last is None:
-            self.run.report(check_slave_answer(ledger, answer, may_skip=self._wanted is not EVERYTHING))
+            may_skip, is_read = self._wanted is not EVERYTHING, self.plan.broker.slaves_are_read
+            self.run.report(check_slave_answer(ledger, answer, may_skip=may_skip, is_read=is_read))
 
     def _handle_answer(
         self,
