@@ -240,6 +240,8 @@ class ClusterPlan:
     """The chance, per start of a slave, that its dispatch receives a record with a flipped bit in queueOffset."""
     gathers: bool = knob_field(False, plain=False, weight=3)
     """Users wait, up to a timeout, until slaves follow the master."""
+    changes_roles: bool = knob_field(False, plain=False, weight=3)
+    """At the end of the run a slave becomes the master while the former one runs, which then returns as a slave."""
 
 
 @dataclass(frozen=True, slots=True)
