@@ -335,6 +335,11 @@ class BrokerPlan:
     """The chance, per empty disk of a slave, that the disk has the tables of a broker of another cluster."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
+    slave_lags: bool = knob_field(False, plain=False, weight=3)
+    """Until the slave restarts as master, it has copied tables but no log, because its haMasterAddress was wrong.
+
+    Messages that only the lost master had are lost. Needs one slave and an asynchronous master.
+    """
     pending_requests_max: int = knob_field(16, plain=16)
     """The number of small pending requests of a connection at which a broker stops reading from it."""
     queued_requests_max: int = knob_field(10_000, plain=10_000)

@@ -31,6 +31,7 @@ _RUN_MARKS: dict[str, str] = {
     "pulled from a slave": "a consumer received messages from a slave",
     "lookup at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
     "slave took over": "a slave restarted as master after the loss of its master",
+    "slave lagged": "a slave with the tables but not the whole log of its master restarted as master",
     "slave absent": "a slave stayed off while its master ran",
     "slave died": "a slave died while its master continued",
     "slave disk lost": "a slave restarted with an empty disk",

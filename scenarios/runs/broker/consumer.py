@@ -45,6 +45,8 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 _ALL_IN_MEMORY_BYTES = 1 << 30
 _LAG_CHANCE = 0.2
+_NEW_GROUP = "newcomers"
+_OFFSET_CODES = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _RETRIES_MAX = 16
 """The maximum of a group that the broker created."""
 
@@ -132,7 +134,6 @@ class BrokerConsumer(BrokerUser):
         account = self.run.accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self.routes.broker_for_offsets(queue.broker, queue.topic)
-            begin = self._begin_of(queue)
             response, _ = self.send(asked, query_offset_command(*queue.queue))
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 if asked is not None and not asked.is_slave:
@@ -143,16 +144,21 @@ class BrokerConsumer(BrokerUser):
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
                 self.run.report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
-                if known_in == account.ledger.life:
-                    commits = account.ledger.commits
-                    self.run.report(delivery.check_new_group_offset(commits, group, offset, begin=begin))
+                if known_in is not None and self.plan.retention.deletes_segments:
+                    self._ask_as_new_group(queue, asked)
                 return offset
             self.world.tasks.sleep(RETRY_MS)
 
-    def _begin_of(self, queue: BrokerQueue) -> int:
-        """Return the first offset of a queue at its master; 0 if no message expires, or the master is off."""
-        store = self.run.master_store(queue.broker) if self.plan.retention.deletes_segments else None
-        return 0 if store is None else store.get_min_offset_in_queue(*queue.queue)
+    def _ask_as_new_group(self, queue: BrokerQueue, master: BrokerAddress) -> None:
+        """Query the offset of a group that never commits, if the first messages of the queue have expired."""
+        store, ledger = self.run.store_at(master), self.run.accounts[queue.broker].ledger
+        begin, asked_in = 0 if store is None else store.get_min_offset_in_queue(*queue.queue), ledger.life
+        if begin <= 0:
+            return
+        response, _ = self.send(master, query_offset_command(*queue.queue, group=_NEW_GROUP))
+        if response is not None and response.code in _OFFSET_CODES and asked_in == ledger.life:
+            has_offset = response.code == ResponseCode.SUCCESS
+            self.run.report(delivery.check_new_group_offset(queue.queue, begin, has_offset=has_offset))
 
     def _judge_missing_offset(self, queue: BrokerQueue, asked_in: int) -> Iterator[Violation]:
         plan, group = self.plan, (CONSUMER_GROUP, *queue.queue)
