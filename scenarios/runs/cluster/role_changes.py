@@ -146,6 +146,8 @@ class RoleChanges(NetworkRun):
         self._network.heal()
         self._start_as_slave(former, "returned", new, replication)
         self._await_settled(former, new, replication)
+        self._marks.hits["roles changed"] += 1
+        self._marks.hits["former master diverged"] += former.client.diverged is not None
         for node in (new, former, *others):
             self._stop_again(node)
         self._check_promoted(new, before, puts)
@@ -175,6 +177,7 @@ class RoleChanges(NetworkRun):
                 self._replication.on_received = do_nothing
                 follow = partial(slave.client.update_master_address, right.ha_address)
                 self._kernel.spawn(slave.life.machine, "correct", follow)
+                self._marks.hits["slave moved at first bytes"] += 1
 
         self._replication.on_received = correct
         self._follow(slave, wrong)
