@@ -340,6 +340,8 @@ class BrokerPlan:
 
     Messages that only the lost master had are lost. Needs one slave and an asynchronous master.
     """
+    master_returns: bool = knob_field(False, plain=False, weight=3)
+    """After a slave has replaced the lost master, this master restarts as a slave. Needs an asynchronous master."""
     pending_requests_max: int = knob_field(16, plain=16)
     """The number of small pending requests of a connection at which a broker stops reading from it."""
     queued_requests_max: int = knob_field(10_000, plain=10_000)

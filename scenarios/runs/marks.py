@@ -35,6 +35,7 @@ _RUN_MARKS: dict[str, str] = {
     "former master diverged": "a former master that returned as a slave reported that its log differs",
     "slave moved at first bytes": "a slave got the address of another master at the first bytes of its master",
     "slave lagged": "a slave with the tables but not the whole log of its master restarted as master",
+    "lost master returned": "after a slave had replaced a lost master, this master restarted as a slave",
     "slave absent": "a slave stayed off while its master ran",
     "slave died": "a slave died while its master continued",
     "slave disk lost": "a slave restarted with an empty disk",

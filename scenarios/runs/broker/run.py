@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from ....faults.crashes.profiles import PROFILES
+from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.outer_api import INTERVAL_MS, SYNCHRONIZE_TIMEOUT_MS
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.message_store import MessageStore
@@ -228,7 +229,7 @@ class BrokerRun(BrokersAndClients):
     @property
     def _has_complete_slave(self) -> bool:
         """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
-        if self._used_nodes[1].lacks_expired_data:
+        if self._used_nodes[1].cannot_follow:
             return False
         master, slave = self._used_nodes[0].loaded, self._used_nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
@@ -255,12 +256,21 @@ class BrokerRun(BrokersAndClients):
         if self._plan.broker.slave_lags:
             guarantees.note_damage(lost.account.ledger, new_master.loaded.log.max_offset)
         self._end_broker(new_master, HEAL)
+        if self._plan.broker.master_returns:
+            master = new_master.identity.with_id(MASTER_ID)
+            slave_id = new_master.identity.address.broker_id
+            lost.return_as_slave(slave_id, [master, *(node.identity for node in others)])
+            others.append(lost)
         new_master.take_over([node.identity for node in others])
         self._brokers = [new_master, *others]
         for node in others:
             node.set_other_brokers([other.identity for other in self._used_nodes if other is not node])
         new_master.account.hits["slave took over"] += 1
         self._boot_broker(new_master, number + 1, None)
+        if self._plan.broker.master_returns:
+            self._director.tasks.sleep(REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS)  # no client takes it for a master
+            self._boot_broker(lost, number + 1, None)
+            lost.account.hits["lost master returned"] += 1
         for consumer in self._consumers:
             consumer.restart_at_committed()
 
@@ -310,7 +320,7 @@ class BrokerRun(BrokersAndClients):
             else:
                 more_cursors, gives_up = (
                     partial(node.slave_cursors, self._used_nodes[0]),
-                    partial(getattr, node, "lacks_expired_data"),
+                    partial(getattr, node, "cannot_follow"),
                 )
                 node.settling.await_idle(store, disk, more_cursors, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
