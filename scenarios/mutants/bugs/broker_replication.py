@@ -8,11 +8,11 @@ from ....store.replication.ha_client import HAClient
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import CHECK_GROUP
 from ...claims.catalogue import SCENARIOS
-from ...claims.catalogue.brokers import ROLE_CHANGES
+from ...claims.catalogue.brokers import LAGGING_SLAVE, RETURNING_MASTER
 from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
-_ROLE_CHANGES = _READS.replace(**ROLE_CHANGES).replace(heals=(True,), broker={"slave_takes_over": (True,)})
+_LAGS = _READS.replace(**LAGGING_SLAVE).replace(heals=(True,), broker={"slave_takes_over": (True,)})
 _TRANSACTIONS = SCENARIOS["transaction-network-faults"].ranges.replace(
     sync_flush=(True,), memory={"transient_pool": (False,)}, cluster={"slaves": (1,)}
 )
@@ -55,7 +55,7 @@ def load_and_clamp(self: Broker) -> None:
 
 # Alibaba's rocketmq issue 395: a slave far behind replaces its master, and consumers ask beyond the ends of its queues.
 @bug("offsets-trusted-after-stop", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
-@needs(_ROLE_CHANGES, broker={"slave_lags": (True,)})
+@needs(_LAGS)
 def clamp_after_crash(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     """A slave that lags stops, starts as the master, and keeps offsets beyond the ends of its queues."""
     report = store.last_recovery
@@ -67,7 +67,7 @@ def clamp_after_crash(self: ConsumerOffsetManager, store: AnyMessageStore) -> in
 
 
 @bug("slave-keeps-greater-offset", ConsumerOffsetManager, "replace", found_by=("REP",))
-@needs(_ROLE_CHANGES, broker={"slave_lags": (True,), "master_returns": (True,)})
+@needs(_LAGS.replace(**RETURNING_MASTER))
 def replace_by_greater(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
     """A former master that returns as a slave keeps each offset that is greater than that of its new master."""
     before = {key: dict(offsets) for key, offsets in self._offsets.items()}

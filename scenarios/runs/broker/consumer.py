@@ -228,7 +228,7 @@ class BrokerConsumer(BrokerUser):
     ) -> None:
         ledger = self.run.accounts[queue.broker].ledger
         self.run.report(self._redirects.check_answer(ledger, queue.queue, asked, answer, state))
-        if asked.is_slave and answer.last is None:
+        if asked.is_slave and answer.last is None and self.run.store_at(asked) is not None:  # it is no master by now
             may_skip, is_read = self._wanted is not EVERYTHING, self.plan.broker.slaves_are_read
             self.run.report(check_slave_answer(ledger, answer, may_skip=may_skip, is_read=is_read))
 

@@ -18,6 +18,7 @@ from ...oracle.invariants import idx, lookups
 from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
+from .answers import PULLED
 from .broker_user import ANSWER_MS, BrokerUser, Reply, UserContext
 from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
@@ -242,9 +243,10 @@ class LookupClient(BrokerUser):
         reply, ledger = self.ask(queue.broker, command), self.run.accounts[queue.broker].ledger
         if reply is None or not reply.is_of_this_life:
             return {}
-        if self._slave is not None and reply.response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            answer, is_read = PullAnswer.of(offset, reply.response, ()), self.plan.broker.slaves_are_read
-            self.run.report(check_slave_answer(ledger, answer, may_skip=False, is_read=is_read))
+        is_redirected = self._slave is not None and not self.plan.broker.slaves_are_read
+        if is_redirected and reply.response.code in PULLED:
+            answer = PullAnswer.of(offset, reply.response, ())
+            self.run.report(check_slave_answer(ledger, answer, may_skip=False, is_read=False))
         if not reply.is_success:
             return {}
         if self._slave is None:

@@ -254,7 +254,7 @@ class BrokerRun(BrokersAndClients):
         lost.life.endpoint.dies_silently = stream.chance(_SILENT_LOSS_CHANCE, "the master is lost silently")
         self._end_broker(lost, OFF)
         if self._plan.broker.slave_lags:
-            guarantees.note_damage(lost.account.ledger, new_master.loaded.log.max_offset)
+            guarantees.note_takeover(lost.account.ledger, new_master.loaded.log.max_offset)
         self._end_broker(new_master, HEAL)
         if self._plan.broker.master_returns:
             master = new_master.identity.with_id(MASTER_ID)
@@ -268,7 +268,8 @@ class BrokerRun(BrokersAndClients):
         new_master.account.hits["slave took over"] += 1
         self._boot_broker(new_master, number + 1, None)
         if self._plan.broker.master_returns:
-            self._director.tasks.sleep(REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS)  # no client takes it for a master
+            # From then on no client has a route with the lost master.
+            self._director.tasks.sleep(REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS)
             self._boot_broker(lost, number + 1, None)
             lost.account.hits["lost master returned"] += 1
         for consumer in self._consumers:
