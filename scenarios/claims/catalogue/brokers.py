@@ -320,8 +320,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(
             0.25, light_groups={**LIGHT_QUEUES, "broker": {**LIGHT_QUEUES["broker"], "tailing_consumers": (1, 2)}}
         )
-        .with_late_optional(0.3, lagging_slave=LAGGING_SLAVE)
-        .with_late_optional(0.3, returning_master=RETURNING_MASTER),
+        .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
+        .with_late_optional(0.15, returning_master=RETURNING_MASTER),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.
