@@ -268,8 +268,8 @@ class BrokerRun(BrokersAndClients):
         new_master.account.hits["slave took over"] += 1
         self._boot_broker(new_master, number + 1, None)
         if self._plan.broker.master_returns:
-            # From then on no client has a route with the lost master.
-            self._director.tasks.sleep(REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS)
+            # Clients need new routes first, and requests with an old route may wait for several connections.
+            self._director.tasks.sleep(_step_ms_max(self._plan))
             self._boot_broker(lost, number + 1, None)
             lost.account.hits["lost master returned"] += 1
         for consumer in self._consumers:
