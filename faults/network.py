@@ -28,6 +28,7 @@ _LOOPBACK_NS = 10_000
 _TRY_AGAIN_NS_MAX = 60_000_000_000  # the lowest maximum that RFC 6298 (2.5) allows for the retry interval
 _MS, _US, _S = 1_000_000, 1_000, 1_000_000_000
 _PARTITION_NS_MIN = 100 * _MS
+_END_OF_TIME_NS = 1 << 62
 # The kinds that each transmission draws: an attribute of an Enum takes ten times as long as a name.
 _BROKEN_CONNECTION, _HALF_OPEN_CONNECTION = FaultKind.BROKEN_CONNECTION, FaultKind.HALF_OPEN_CONNECTION
 _PARTITION, _ONE_WAY_LINK, _SLOW_LINK = FaultKind.PARTITION, FaultKind.ONE_WAY_LINK, FaultKind.SLOW_LINK
@@ -109,6 +110,12 @@ class NetworkFaults(LinkConditions):
 
     def draw_lost_pieces(self, host: str, under_way: int) -> int:
         return self._stream.randbelow(under_way + 1, f"pieces lost with {host}")
+
+    def cut(self, one: str, other: str) -> None:
+        """Block both directions between two hosts until `heal`."""
+        self.injected[_PARTITION] += 1
+        for direction in ((one, other), (other, one)):
+            self._blocked_until_ns[direction] = _END_OF_TIME_NS
 
     def heal(self) -> None:
         self.set_plan(without_transient_faults(self._plan))

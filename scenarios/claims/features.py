@@ -240,6 +240,8 @@ class ClusterPlan:
     """The chance, per start of a slave, that its dispatch receives a record with a flipped bit in queueOffset."""
     gathers: bool = knob_field(False, plain=False, weight=3)
     """Users wait, up to a timeout, until slaves follow the master."""
+    changes_roles: bool = knob_field(False, plain=False, weight=3)
+    """At the end of the run a slave becomes the master while the former one runs, which then returns as a slave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +337,13 @@ class BrokerPlan:
     """The chance, per empty disk of a slave, that the disk has the tables of a broker of another cluster."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
+    slave_lags: bool = knob_field(False, plain=False, weight=3)
+    """Until the slave restarts as master, it has copied tables but no log, because its haMasterAddress was wrong.
+
+    Messages that only the lost master had are lost. Needs one slave and an asynchronous master.
+    """
+    master_returns: bool = knob_field(False, plain=False, weight=3)
+    """After a slave has replaced the lost master, this master restarts as a slave. Needs an asynchronous master."""
     pending_requests_max: int = knob_field(16, plain=16)
     """The number of small pending requests of a connection at which a broker stops reading from it."""
     queued_requests_max: int = knob_field(10_000, plain=10_000)

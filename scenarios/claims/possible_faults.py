@@ -52,6 +52,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
             or (
                 kind is FaultKind.SILENT_DEATH and not ranges.is_alone
             )  # in a run of several machines, a power cut is a silent death
+            or (kind is FaultKind.PARTITION and any(_options_at(ranges, "cluster.changes_roles")))
             or (kind is FaultKind.DISK_FULL and any(_options_at(ranges, "log_directories.full_directory")))
         ):
             possible.add(kind.value)

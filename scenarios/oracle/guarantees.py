@@ -87,6 +87,12 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
     ledger.transactions.note_damage(log_offset)
 
 
+def note_takeover(ledger: Ledger, log_offset: int) -> None:
+    """Record that a slave with the log up to an offset replaces its lost master."""
+    note_damage(ledger, log_offset)
+    ledger.lost_from = log_offset
+
+
 def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, must_lack_entry: bool) -> None:
     """Record that a record may be unreadable and lack its queue entry. must_lack_entry: it must not have an entry."""
     put = flaw.put

@@ -162,6 +162,8 @@ class Ledger:
     """Name -> put. These puts must survive from now on. The order is that of the calls of `promise`."""
     lost_puts: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
+    lost_from: int = 1 << 63
+    """Log offset from which a lost master's messages may be lost, also those in answers that arrive later."""
     kept_messages: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
     consumed: list[ConsumedMessage] = field(default_factory=list, compare=False)

@@ -81,7 +81,7 @@ class ReceivedMessages:
         """Check a received message, record it as consumed, and return its put.
 
         asked_in: the number of the store start before the request. An answer from before the last start may contain a
-        message that a later power cut lost, except under SYNC_FLUSH.
+        message that a later power cut lost, except under SYNC_FLUSH, or that was lost with its master.
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.put_seen_in(record)
@@ -101,7 +101,8 @@ class ReceivedMessages:
         if put.delivery_delay_ms is not None and self.has_steady_clock:
             self.report(delivery.check_not_seen_early(put, self.now_ns()))
         is_late = asked_in != ledger.life
-        if (is_late and not self.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
+        may_be_lost = is_late and (not self.sync_flush or record.physical_offset >= ledger.lost_from)
+        if may_be_lost or may_be_misfiled(record.physical_offset, tears=ledger.tears):
             return put
         is_own = put.waiting_place is None
         if is_own and not is_late and put.physical_offset is None and not is_known_damage:

@@ -245,6 +245,19 @@ def test_healing_the_network_ends_outages_and_resets_lost_connections(rig: Rig) 
     assert rig.now_ns < 10_000_000
 
 
+@in_rig(Rig, NetworkPlan())
+def test_two_hosts_that_are_cut_off_hear_of_each_other_after_the_network_has_healed(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.faults.cut(client.local_address.partition(":")[0], SERVER)
+    client.send(b"late", None)
+    with pytest.raises(TimeoutError):
+        server.receive(10, 3_600_000)
+    rig.network.heal()
+
+    assert server.receive(10, 1_000) == b"late"
+    assert rig.faults.injected == {"partition": 1}
+
+
 def echo_over_network(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
     """Let a client send a stream that a server echoes, and return the echoed bytes."""
     rig = Rig(plan, choices=choices, buffer_bytes=64)

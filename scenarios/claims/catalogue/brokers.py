@@ -57,6 +57,17 @@ SLAVES: Mapping[str, Any] = {
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
 """
+LAGGING_SLAVE: Mapping[str, Any] = {
+    "cluster": {"slaves": (1,), "sync_master": (False,)},
+    "broker": {"slave_lags": (True,)},
+}
+"""A slave without the end of its master's log may take over. Producers of a SYNC_MASTER would wait for it."""
+RETURNING_MASTER: Mapping[str, Any] = {
+    "cluster": {"slaves": (1,), "sync_master": (False,)},
+    "broker": {"master_returns": (True,), "slaves_are_read": (False,)},
+    "index": {"seekers": (0,)},
+}
+"""A lost master returns as a slave. If its log differs, a reader of it would get messages that its master never had."""
 LIGHT_QUEUES: Mapping[str, Any] = {"light_queues": {"chance": (0.3,)}, "broker": {"light_readers": (1,)}}
 SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
@@ -311,7 +322,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.5, reused_disks={"broker": {"slave_disk_reuse_chance": (1.0,)}})
         .with_late_optional(
             0.25, light_groups={**LIGHT_QUEUES, "broker": {**LIGHT_QUEUES["broker"], "tailing_consumers": (1, 2)}}
-        ),
+        )
+        .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
+        .with_late_optional(0.15, returning_master=RETURNING_MASTER),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

@@ -143,6 +143,15 @@ FREEZES = CLUSTER.replace(
     settings={"ha_send_heartbeat_interval_ms": (500,), "ha_housekeeping_interval_ms": (1_500,)},
 )
 
+ROLE_CHANGES: Mapping[str, Any] = {"cluster": {"slaves": (2,), "changes_roles": (True,)}, "delay": {"chance": (0.0,)}}
+"""The first slave becomes the master while the former master runs, and the second slave follows one after the other.
+
+Without delayed messages: if both masters deliver the same one in the same millisecond, after records that differ, a
+slave cannot notice the difference.
+"""
+_ROLE_CHANGES_CHANCE = 0.05
+"""A change of roles with a second slave doubles the cost of a run."""
+
 HANDOVER = CLUSTER.replace(
     endings=("stop in traffic",),
     lives=(1, 2),
@@ -173,7 +182,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         "replica-prefix-of-master",
         "after any machine crashes, a slave's log is a prefix of its master's log, and the slave's queues cover every "
         "message in it",
-        CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
+        CLUSTER.replace(
+            cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}
+        ).with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES),
         stream="a-replica-is-a-prefix-of-its-master",
     ),
     Scenario(
@@ -186,14 +197,18 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(2, 3),
             disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
             cluster={"slaves": (1,), "sync_master": (True, True, False)},
-        ).with_late_optional(0.25, second_slave={"heals": (True,), "cluster": {"slaves": (2,), "gathers": (True,)}}),
+        )
+        .with_late_optional(0.25, second_slave={"heals": (True,), "cluster": {"slaves": (2,), "gathers": (True,)}})
+        .with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES),
         stream="a-longer-replica-is-never-believed",
     ),
     # The network has partitions, one-way links and broken or silent connections. Meanwhile machines crash.
     Scenario(
         "replication-network-faults",
         "after network faults, no acknowledged message is missing, and slaves catch up once the network works",
-        TROUBLED.with_late_optional(0.5, failed_accepts=FAILED_ACCEPTS),
+        TROUBLED.with_late_optional(0.5, failed_accepts=FAILED_ACCEPTS).with_late_optional(
+            _ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES
+        ),
         stream="network-trouble-costs-time-not-messages",
     ),
     # While a slave catches up, disks fail or are slow and connections break. The slave then resumes, or starts at
@@ -228,7 +243,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "planned-handover",
         "after a master stops under load, its slave has the whole log, so that they can change their roles",
-        HANDOVER,
+        HANDOVER.with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES),
     ),
     # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
     Scenario(

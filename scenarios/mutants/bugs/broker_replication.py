@@ -3,13 +3,16 @@
 from ....store.broker.broker import Broker
 from ....store.formats.messages import PUT_OK, PutMessageResult
 from ....store.log.put_wait import PutWait
+from ....store.plugins import AnyMessageStore
 from ....store.replication.ha_client import HAClient
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import CHECK_GROUP
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.brokers import LAGGING_SLAVE, RETURNING_MASTER
 from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
+_LAGS = _READS.replace(**LAGGING_SLAVE).replace(heals=(True,), broker={"slave_takes_over": (True,)})
 _TRANSACTIONS = SCENARIOS["transaction-network-faults"].ranges.replace(
     sync_flush=(True,), memory={"transient_pool": (False,)}, cluster={"slaves": (1,)}
 )
@@ -48,6 +51,33 @@ def load_and_clamp(self: Broker) -> None:
     load_and_clamp.original(self)
     if self.is_slave:
         bit(self.offsets.clamp_to_queues(self.store) > 0)
+
+
+# Alibaba's rocketmq issue 395: a slave far behind replaces its master, and consumers ask beyond the ends of its queues.
+@bug("offsets-trusted-after-stop", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
+@needs(_LAGS)
+def clamp_after_crash(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+    """A slave that lags stops, starts as the master, and keeps offsets beyond the ends of its queues."""
+    report = store.last_recovery
+    if report is None or not report.clean_exit:
+        return clamp_after_crash.original(self, store)
+    ends = store.get_max_offset_in_queue
+    bit(any(at > ends(topic, id_) for topic, _, offsets in self.all_offsets() for id_, at in offsets.items()))
+    return 0
+
+
+@bug("slave-keeps-greater-offset", ConsumerOffsetManager, "replace", found_by=("REP",))
+@needs(_LAGS.replace(**RETURNING_MASTER))
+def replace_by_greater(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
+    """A former master that returns as a slave keeps each offset that is greater than that of its new master."""
+    before = {key: dict(offsets) for key, offsets in self._offsets.items()}
+    replace_by_greater.original(self, raw, sender)
+    with self._lock:
+        for key, offsets in self._offsets.items():
+            for queue_id, offset in offsets.items():
+                own = before.get(key, {}).get(queue_id, 0)
+                bit(own > offset)
+                offsets[queue_id] = max(own, offset)
 
 
 @bug("slave-copies-no-check-progress", ConsumerOffsetManager, "replace", found_by=("REP",))

@@ -114,6 +114,18 @@ def respond_with_bound(
     return respond_with_bound.original(request, code, broker_id, result)
 
 
+@bug("slave-redirects-after-found", PullMessageProcessor, "_redirect_to_master", found_by=("READ",))
+@needs(_READS, broker={"slaves_are_read": (False,)}, endings=("crash at rest",))
+def redirect_after_found(
+    self: PullMessageProcessor, request: RemotingCommand, queue: tuple[str, int], offset: int
+) -> RemotingCommand:
+    """A slave that may not be read sends a consumer to the master, at the offset after the messages that it has."""
+    found = self._parts.store.get_message(*queue, offset, pull.MESSAGES_MAX)
+    has_scanned = found.status in pull._SCANNED
+    bit(has_scanned and found.next_begin_offset > offset)
+    return redirect_after_found.original(self, request, queue, found.next_begin_offset if has_scanned else offset)
+
+
 @bug("slave-stop-removes-master", NameServer, "unregister", found_by=("QUIET",))
 @needs(_ROUTES, endings=("stop",))
 def unregister_name(self: NameServer, name: str, broker_id: int) -> None:

@@ -13,6 +13,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, record_tried
 from ..group_commits import Group, GroupCommits
+from ..group_delivery import Queue
 from ..ledger import Ledger
 from ..put_entry import PutEntry
 from ..reader import Known, UnreadableError, read_records
@@ -256,6 +257,19 @@ def check_missing_group_offset(
     name, topic, queue_id = group
     summary = f"{name} in {topic}/{queue_id} has no offset in an answer"
     yield Violation("META", summary, field="offset", expected="0 or more", found="QUERY_NOT_FOUND")
+
+
+def check_new_group_offset(queue: Queue, begin: int, *, has_offset: bool) -> Iterator[Violation]:
+    """META: yield the answer 0 about a group without an offset, although its queue begins at `begin`, after 0.
+
+    A client then gets all messages, instead of beginning where its settings say. has_offset: whether the answer has an
+    offset.
+    """
+    assert begin > 0, begin
+    record_tried("META")
+    if has_offset:
+        summary = f"a new group begins at an expired message of {queue[0]}/{queue[1]}"
+        yield Violation("META", summary, field="offset", expected="QUERY_NOT_FOUND", found="0")
 
 
 def _delivery_violation(

@@ -45,6 +45,8 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 _ALL_IN_MEMORY_BYTES = 1 << 30
 _LAG_CHANCE = 0.2
+_NEW_GROUP = "newcomers"
+_OFFSET_CODES = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _RETRIES_MAX = 16
 """The maximum of a group that the broker created."""
 
@@ -142,8 +144,21 @@ class BrokerConsumer(BrokerUser):
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
                 self.run.report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
+                if known_in is not None and self.plan.retention.deletes_segments:
+                    self._ask_as_new_group(queue, asked)
                 return offset
             self.world.tasks.sleep(RETRY_MS)
+
+    def _ask_as_new_group(self, queue: BrokerQueue, master: BrokerAddress) -> None:
+        """Query the offset of a group that never commits, if the first messages of the queue have expired."""
+        store, ledger = self.run.store_at(master), self.run.accounts[queue.broker].ledger
+        begin, asked_in = 0 if store is None else store.get_min_offset_in_queue(*queue.queue), ledger.life
+        if begin <= 0:
+            return
+        response, _ = self.send(master, query_offset_command(*queue.queue, group=_NEW_GROUP))
+        if response is not None and response.code in _OFFSET_CODES and asked_in == ledger.life:
+            has_offset = response.code == ResponseCode.SUCCESS
+            self.run.report(delivery.check_new_group_offset(queue.queue, begin, has_offset=has_offset))
 
     def _judge_missing_offset(self, queue: BrokerQueue, asked_in: int) -> Iterator[Violation]:
         plan, group = self.plan, (CONSUMER_GROUP, *queue.queue)
@@ -213,8 +228,9 @@ class BrokerConsumer(BrokerUser):
     ) -> None:
         ledger = self.run.accounts[queue.broker].ledger
         self.run.report(self._redirects.check_answer(ledger, queue.queue, asked, answer, state))
-        if asked.is_slave and answer.last is None:
-            self.run.report(check_slave_answer(ledger, answer, may_skip=self._wanted is not EVERYTHING))
+        if asked.is_slave and answer.last is None and self.run.store_at(asked) is not None:  # it is no master by now
+            may_skip, is_read = self._wanted is not EVERYTHING, self.plan.broker.slaves_are_read
+            self.run.report(check_slave_answer(ledger, answer, may_skip=may_skip, is_read=is_read))
 
     def _handle_answer(
         self,

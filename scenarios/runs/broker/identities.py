@@ -29,6 +29,10 @@ class BrokerIdentity(NamedTuple):
     def is_first(self) -> bool:
         return self.name == _FIRST
 
+    def with_id(self, broker_id: int) -> "BrokerIdentity":
+        """Return the identity of the same machine in another role."""
+        return self._replace(address=self.address._replace(broker_id=broker_id))
+
 
 def identities_of(plan: Plan) -> list[BrokerIdentity]:
     brokers = [(_FIRST, BROKER, MASTER_ID)]

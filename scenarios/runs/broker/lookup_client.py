@@ -18,10 +18,12 @@ from ...oracle.invariants import idx, lookups
 from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
+from .answers import PULLED
 from .broker_user import ANSWER_MS, BrokerUser, Reply, UserContext
 from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
+from .redirects import PullAnswer, check_slave_answer
 from .routes import BrokerAddress
 
 LOOKUPS_NET = 90
@@ -238,11 +240,17 @@ class LookupClient(BrokerUser):
     def _store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
         """Return queue offset -> store time of the message there, empty without a message."""
         command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
-        reply = self.ask(queue.broker, command)
-        if reply is None or not reply.is_success or not reply.is_of_this_life:
+        reply, ledger = self.ask(queue.broker, command), self.run.accounts[queue.broker].ledger
+        if reply is None or not reply.is_of_this_life:
+            return {}
+        is_redirected = self._slave is not None and not self.plan.broker.slaves_are_read
+        if is_redirected and reply.response.code in PULLED:
+            answer = PullAnswer.of(offset, reply.response, ())
+            self.run.report(check_slave_answer(ledger, answer, may_skip=False, is_read=False))
+        if not reply.is_success:
             return {}
         if self._slave is None:
-            self.run.accounts[queue.broker].ledger.groups.add(GROUP)
+            ledger.groups.add(GROUP)
         records = [record for record, _ in pulled_records(reply.response.body)]
         return {each.queue_offset: each.store_timestamp_ms for each in records if each.queue_offset == offset}
 

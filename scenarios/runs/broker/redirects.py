@@ -112,13 +112,14 @@ class Redirects:
         return {MASTER_ID, _FIRST_SLAVE}
 
 
-def check_slave_answer(ledger: Ledger, answer: PullAnswer, *, may_skip: bool) -> Iterator[Violation]:
+def check_slave_answer(ledger: Ledger, answer: PullAnswer, *, may_skip: bool, is_read: bool) -> Iterator[Violation]:
     """Yield an answer of a slave without messages that moves the consumer.
 
-    may_skip: whether the subscription may not match some messages.
+    may_skip: whether the subscription may not match some messages. is_read: whether the slave may look for messages;
+    otherwise it keeps every offset.
     """
     record_tried("READ")
-    may_move = ledger.expired_to > 0 or (may_skip and answer.following > answer.position)
+    may_move = is_read and (ledger.expired_to > 0 or (may_skip and answer.following > answer.position))
     is_moved = answer.following != answer.position and not may_move
     if answer.code == ResponseCode.PULL_OFFSET_MOVED or is_moved:
         found = f"{answer.following} with code {answer.code}"

@@ -9,16 +9,19 @@ controls the run. The broker's disk may return errors until all faults end, but 
 other runs cover that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ....faults.crashes.profiles import PROFILES
+from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.outer_api import INTERVAL_MS, SYNCHRONIZE_TIMEOUT_MS
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
 from ...claims.machine import DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
-from ...oracle import allowances
+from ...oracle import allowances, guarantees
 from ...oracle.invariants import live
 from ..execution import HEAL, HEAL_MESSAGES_EACH
 from ..machines import OFF
@@ -32,6 +35,8 @@ from .routes import NAME_SERVER_MS, ROUTES_MS
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
 _SILENT_LOSS_CHANCE = 0.7
+_WRONG_HA_ADDRESS = "10.0.0.99:10912"
+"""No machine has this host."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
@@ -188,6 +193,9 @@ class BrokerRun(BrokersAndClients):
             self._end_all_faults(number)
             self._await_all_consumed(number)
             if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_complete_slave:
+                if self._plan.broker.slave_lags:
+                    number += 1
+                    self._let_slave_lag(number)
                 self._replace_master_by_slave(number)
                 self._await_all_consumed(number + 1)
         for node in self._used_nodes:
@@ -203,7 +211,7 @@ class BrokerRun(BrokersAndClients):
                 machine, "look", partial(node.load_and_judge, machine, disk, settled=settled, shown=shown)
             )
 
-    def _await_all_consumed(self, number: int) -> None:
+    def _await_all_consumed(self, number: int, *, waits_for_slaves: bool = True) -> None:
         self._give_messages(number, HEAL_MESSAGES_EACH)
         self._await_no_work_left(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
@@ -216,15 +224,25 @@ class BrokerRun(BrokersAndClients):
             self._director.tasks.sleep(DELIVERED_MS)
         self._await_no_work_left(self._backlog_text, "consumers do not catch up", "delivery", "all queues")
         self._await_no_work_left(self._unfinished_text, "a user does not finish", "users", "all done")
-        self._await_idle()
+        self._await_idle([node for node in self._used_nodes if waits_for_slaves or not node.is_slave])
 
     @property
     def _has_complete_slave(self) -> bool:
         """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
-        if self._used_nodes[1].lacks_expired_data:
+        if self._used_nodes[1].cannot_follow:
             return False
         master, slave = self._used_nodes[0].loaded, self._used_nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
+
+    def _let_slave_lag(self, number: int) -> None:
+        """Restart the slave with a wrong haMasterAddress, so that it copies tables, but no log, until its takeover."""
+        slave = self._used_nodes[1]
+        self._end_broker(slave, HEAL)
+        slave.config = replace(slave.config, ha_master_address=_WRONG_HA_ADDRESS)
+        self._boot_broker(slave, number, None)
+        self._await_all_consumed(number, waits_for_slaves=False)
+        self._director.tasks.sleep(INTERVAL_MS + SYNCHRONIZE_TIMEOUT_MS)
+        slave.account.hits["slave lagged"] += 1
 
     def _replace_master_by_slave(self, number: int) -> None:
         lost, new_master, *others = self._used_nodes
@@ -235,13 +253,25 @@ class BrokerRun(BrokersAndClients):
         stream = self._choices.stream("takeover")
         lost.life.endpoint.dies_silently = stream.chance(_SILENT_LOSS_CHANCE, "the master is lost silently")
         self._end_broker(lost, OFF)
+        if self._plan.broker.slave_lags:
+            guarantees.note_takeover(lost.account.ledger, new_master.loaded.log.max_offset)
         self._end_broker(new_master, HEAL)
+        if self._plan.broker.master_returns:
+            master = new_master.identity.with_id(MASTER_ID)
+            slave_id = new_master.identity.address.broker_id
+            lost.return_as_slave(slave_id, [master, *(node.identity for node in others)])
+            others.append(lost)
         new_master.take_over([node.identity for node in others])
         self._brokers = [new_master, *others]
         for node in others:
             node.set_other_brokers([other.identity for other in self._used_nodes if other is not node])
         new_master.account.hits["slave took over"] += 1
         self._boot_broker(new_master, number + 1, None)
+        if self._plan.broker.master_returns:
+            # Clients need new routes first, and requests with an old route may wait for several connections.
+            self._director.tasks.sleep(_step_ms_max(self._plan))
+            self._boot_broker(lost, number + 1, None)
+            lost.account.hits["lost master returned"] += 1
         for consumer in self._consumers:
             consumer.restart_at_committed()
 
@@ -275,14 +305,14 @@ class BrokerRun(BrokersAndClients):
                 self._judge.report_and_stop("LIVE", summary, field, expected, found)
             self._director.tasks.sleep(_LOOK_MS)
 
-    def _await_idle(self) -> None:
+    def _await_idle(self, nodes: Sequence[BrokerNode]) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
         The last wait is for the first slave, which may take over afterwards, because consumers commit during the other
         waits.
         """
         sleep = self._director.tasks.sleep
-        master, *others = self._used_nodes
+        master, *others = nodes
         for node in (master, *reversed(others)):
             store, (_, disk, _) = node.store, node.life
             assert store is not None, "the store is loaded"
@@ -291,7 +321,7 @@ class BrokerRun(BrokersAndClients):
             else:
                 more_cursors, gives_up = (
                     partial(node.slave_cursors, self._used_nodes[0]),
-                    partial(getattr, node, "lacks_expired_data"),
+                    partial(getattr, node, "cannot_follow"),
                 )
                 node.settling.await_idle(store, disk, more_cursors, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:

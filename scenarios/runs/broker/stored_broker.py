@@ -75,17 +75,21 @@ class StoredBroker(Node):
         """Whether the store has closed its files since the last start."""
         self._broker: Broker | None = None
         self._logged: list[DivergedError] = []
-        self.copies: WatchedCopies | None = None
+        self._find_master = shared.find_master
+        self.copies: WatchedCopies | None = self._make_copies() if self.is_slave else None
         """The value is None unless the node was a slave."""
-        if self.is_slave:
-            self.copies = WatchedCopies(
-                self.name,
-                self._kernel,
-                self.account.commits,
-                shared.find_master,
-                self._judge.report,
-                light_queues=self._plan.light_queues.chance > 0,
-            )
+        self._has_been_master = False
+        """Whether the node is a slave that was a master before."""
+
+    def _make_copies(self) -> WatchedCopies:
+        return WatchedCopies(
+            self.name,
+            self._kernel,
+            self.account.commits,
+            self._find_master,
+            self._judge.report,
+            light_queues=self._plan.light_queues.chance > 0,
+        )
 
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         self.identity = identity
@@ -110,8 +114,16 @@ class StoredBroker(Node):
         """Make a slave the master from the next start on. others: the remaining brokers."""
         if self._replication is not None:
             self._replication.forget_master()
-        master = self.identity.address._replace(broker_id=MASTER_ID)
-        self._set_identity(self.identity._replace(address=master), others)
+        self._set_identity(self.identity.with_id(MASTER_ID), others)
+
+    def return_as_slave(self, broker_id: int, others: Sequence[BrokerIdentity]) -> None:
+        """Make a lost master a slave from its next start on, with the disk that it had. others: all other brokers."""
+        self._set_identity(self.identity.with_id(broker_id), others)
+        self._masters.add(self.host)
+        self._has_been_master = True
+        self.copies, image = self._make_copies(), self.lasting.next_image()
+        assert image is not None, "a master that was lost has a disk"
+        self.copies.expect_files({path: bytes(file.content) for path, file in image.files.items()})
 
     def power_on(self, life: PoweredMachine) -> None:
         assert self.is_disk_kept, f"{self.name}: the disk of its last life is kept"
@@ -289,9 +301,13 @@ class StoredBroker(Node):
             yield Cursor(f"{name} of {self.name}", slave.synchronize.name, at, end, within_ms)
 
     @property
-    def lacks_expired_data(self) -> bool:
-        """Return whether a slave cannot follow because its master's retention removed the next segment."""
-        return self._plan.retention.deletes_segments and self.client.diverged is not None
+    def cannot_follow(self) -> bool:
+        """Return whether a slave has diverged for a good reason.
+
+        Its master's retention has removed the next segment, or it was a master itself, with a longer log.
+        """
+        may_diverge = self._plan.retention.deletes_segments or self._has_been_master
+        return may_diverge and self.client.diverged is not None
 
     def check_replica(self, master: "StoredBroker") -> Iterator[Violation]:
         (_, store), (_, own), diverged = self._loaded_store, master._loaded_store, self.client.diverged

@@ -35,10 +35,8 @@ class ClusterNode(Node):
         self.has_logged_divergence = False
         """Whether the slave has logged, since its last start, that its log diverges from its master's."""
         self.is_stopping = False
-
-    @property
-    def is_master(self) -> bool:
-        return self.host == MASTER
+        self.is_master = host == MASTER
+        """Whether the run's users put to this node, unless it has become a slave."""
 
     def power_on(self, life: PoweredMachine) -> None:
         assert self.has_ended, f"{self.name}: the end of its last life is not recorded"

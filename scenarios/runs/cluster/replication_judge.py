@@ -17,6 +17,7 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection, HAService
+from ....store.service import do_nothing
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation
@@ -94,6 +95,8 @@ class ReplicationJudge:
         """Log offset of a put -> when it began to wait for a slave."""
         self._readable: list[tuple[int, int]] = []
         """Times since the master's start at which its log was readable up to an offset."""
+        self.on_received: Callable[[ReplicatingNode], None] = do_nothing
+        """Called with a slave that has received bytes of a master, before it processes them."""
 
     def network_of(self, node: ReplicatingNode, endpoint: Network) -> Network:
         if node.is_master:
@@ -352,6 +355,7 @@ class _SlaveWatch(_Watch):
     def received(self, data: bytes) -> None:
         self._end.note_frames(data, self._replication.now_ns)
         self._replication.report(self._end.check_times(self._replication.now_ns))
+        self._replication.on_received(self._node)
 
     def sending(self, data: bytes) -> None:
         """Judge a report.

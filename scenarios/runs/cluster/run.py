@@ -8,7 +8,6 @@ machine, the referee, controls the run.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -30,19 +29,16 @@ from ...claims.machine import core_of, world_of
 from ...claims.plan import Life, LifeEnding
 from ...oracle import allowances, guarantees
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
-from ...oracle.invariants import live, quiescence, rep
-from ...oracle.invariants.quiescence import Cursor
+from ...oracle.invariants import live, rep
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL
-from ..machines import OFF, NetworkRun
-from .node import ClusterNode, nodes_of
-from .promotion import put_as_master
-from .replication_judge import ReplicationJudge
+from ..machines import OFF
+from .node import ClusterNode
+from .role_changes import LOOK_MS, RoleChanges
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
 """After this wait, the transaction check starts with incomplete queues."""
-_LOOK_MS = 200
 _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
 """Each of these bits makes queueOffset greater than in any possible log; 63 is the sign bit."""
@@ -52,7 +48,7 @@ _LOOKS_BEFORE_STOP_MAX = 20
 """After at most this number of looks, a slave is stopped while users are active."""
 
 
-class ClusterRun(NetworkRun):
+class ClusterRun(RoleChanges):
     """One run of one plan with slaves."""
 
     CONDUCTOR = "referee"
@@ -60,10 +56,6 @@ class ClusterRun(NetworkRun):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._replication = ReplicationJudge(
-            self._plan, self._kernel, self._judge, self._ledger, self._disturbances.paused_ns
-        )
-        self._master, *self._slaves = nodes_of(self._plan, self.simulation)
         self._ledger.clock_set_back = self._disturbances.set_back
 
     @property
@@ -112,7 +104,7 @@ class ClusterRun(NetworkRun):
         while self._kernel.now_ns < due_ns and any(
             slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
         ):
-            self._director.tasks.sleep(_LOOK_MS)
+            self._director.tasks.sleep(LOOK_MS)
 
     def _run_users(self, number: int, life: Life, victim: ClusterNode) -> None:
         """Run users at the master until they have finished, or the master dies or stops.
@@ -159,7 +151,7 @@ class ClusterRun(NetworkRun):
         stop_look = self._choices.stream("stops").randint(1, _LOOKS_BEFORE_STOP_MAX, "looks") if stops_in_traffic else 0
         users, starts, looks = self._kernel.spawn(machine, "users", work), 0, 0
         self._replication.note_readable(store)
-        while not users.join(_LOOK_MS):
+        while not users.join(LOOK_MS):
             looks += 1
             if self._master.is_alive:
                 self._replication.note_readable(store)
@@ -183,7 +175,7 @@ class ClusterRun(NetworkRun):
             with self._kernel.without_scheduling_points():
                 if store.dispatch.reput_from.get() >= store.log.put_offset:
                     return
-            self._director.tasks.sleep(_LOOK_MS)
+            self._director.tasks.sleep(LOOK_MS)
 
     def _end_machine(self, node: ClusterNode, life: Life) -> None:
         if node.is_alive and life.is_stop and self._stop_node(node):
@@ -346,24 +338,11 @@ class ClusterRun(NetworkRun):
         self._run_users(number, HEAL, self._master)
         self._judge.report(rep.check_waiting_puts(self._master.running[0].commit_log.group_transfer))
         for slave in self._slaves:
-            self._await_settled(slave, self._master)
+            self._await_settled(slave, self._master, self._replication)
         self._end_machine(self._master, HEAL)
         self._follow_first_slave()
         for slave in self._slaves:
             self._end_machine(slave, HEAL)
-
-    def _follow_first_slave(self) -> None:
-        """Make the other slaves follow the first one. A slave's log may differ from the old master's only."""
-        new_master, *others = self._slaves
-        if not others or self._plan.retention.deletes_segments:  # the first may have data that the others never had
-            return
-        self._replication.master_replaced(new_master.running[0])
-        for slave in others:
-            self._run_on_machine(
-                slave.running[2], "follow", partial(slave.client.update_master_address, new_master.ha_address)
-            )
-        for slave in others:
-            self._await_settled(slave, new_master)
 
     def _switch_off_failed(self) -> None:
         """Switch off machines with disk errors, because some errors last until a restart."""
@@ -371,78 +350,20 @@ class ClusterRun(NetworkRun):
             if node.is_alive and allowances.has_any_fault(node.life.disk):
                 self._end_machine(node, OFF)
 
-    def _await_settled(self, slave: ClusterNode, master: ClusterNode) -> None:
-        """Wait until a slave has its master's whole log or reports a divergence; check the result."""
-        store, disk, machine = slave.running
-        self._settling.await_idle(
-            store,
-            disk,
-            partial(self._slave_cursors, slave, master),
-            sleep=self._director.tasks.sleep,
-            gives_up=lambda: slave.client.diverged is not None,
-            known=lambda: slave.client.state,
-        )
-        self._judge.judge_services(store, machine, slave.client)
-        self._judge.report(self._replication.check_settled(slave, master))
-
-    def _slave_cursors(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Cursor]:
-        store, own = slave.running[0], master.running[0]
-        end = own.log.max_offset
-        within_ms = quiescence.following_ms_max(store, self._plan, end)
-        # the read of reported offsets is a scheduling point, so it comes first
-        host, connections = f"{slave.host}:", master.service.connections
-        reports = [each.reported_offset for each in connections if each.remote_address.startswith(host)]
-        yield from quiescence.replication_cursors(slave.client.name, slave.name, store, own, reports, within_ms)
-        yield Cursor(f"connections of {slave.name}", slave.client.name, len(reports), 1, within_ms)
-        transfer = own.commit_log.group_transfer
-        if transfer is not None:  # puts wait for slaves
-            own_connections = [each for each in connections if each.remote_address.startswith(host)]
-            counted_on = [each for each in transfer.replicas if each in own_connections]
-            others = len(transfer.replicas) - sum(each in connections for each in transfer.replicas)
-            name, found = f"{slave.name}, for puts to count on,", (len(counted_on), others)
-            yield Cursor(name, slave.client.name, found, (1, 0), within_ms)
-
     def _open_all_alone(self) -> None:
-        self._open_alone(self._master)
+        former = self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
-        if self._choices.stream("promotion").chance(_PROMOTION_CHANCE, "a slave is promoted"):
-            self._promote(self._slaves[0], slaves[0])
+        plan, before = self._plan, slaves[0]
+        # The next load may truncate the log; the next start may remove segments, or fill other queues.
+        is_lasting = before.damage is None and not plan.retention.deletes_segments and not plan.light_queues.chance
+        if plan.cluster.changes_roles:
+            if is_lasting and all(each.damage is None for each in (former, *slaves)):
+                self._change_roles(before)
+        elif self._choices.stream("promotion").chance(_PROMOTION_CHANCE, "a slave is promoted") and is_lasting:
+            self._promote(self._slaves[0], before)
         may_lose = self._judge.may_refuse_to_open or self._replication.replicas.lost
         if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
-
-    def _promote(self, node: ClusterNode, before: RecoveredStore) -> None:
-        """Put messages to a slave that was opened as a master, and compare the store before and after."""
-        if before.damage is not None or self._plan.retention.deletes_segments or self._plan.light_queues.chance:
-            return  # the next load may truncate the log; the next start may remove segments, or fill other queues
-        disk = node.lasting.find_disk(f"{node.name}/promoted", faulty=False)
-        machine = self._kernel.create_machine(f"{node.name}-promoted")
-        puts: list[rep.PromotedPut] = []
-
-        def take_puts() -> None:
-            store = self._load_again(node, machine, disk)
-            self._start_store(store, disk, machine)
-            puts.extend(put_as_master(store, disk, self._settling, before, self._plan.topics))
-
-        self._run_on_machine(machine, "promote", take_puts)
-        self._kernel.kill(machine)
-        node.lasting.set_image_after_stop(disk)
-        disk = node.lasting.find_disk(f"{node.name}/after", faulty=False)
-        machine = self._kernel.create_machine(f"{node.name}-after")
-
-        def read() -> None:
-            after = read_store(self._load_again(node, machine, disk))
-            self._judge.report(rep.check_promoted(node.name, before, puts, after))
-
-        self._run_on_machine(machine, "read", read)
-        self._kernel.kill(machine)
-
-    def _load_again(self, node: ClusterNode, machine: Machine, disk: Disk) -> MessageStore:
-        """Load a store after another load of the same image was judged."""
-        world = World(machine.clock, machine.tasks, disk.mount(machine), None, core_of(self._plan))
-        store = MessageStore(world, node.config)
-        self._load_store(store, disk, machine)
-        return store
 
     def _open_alone(self, node: ClusterNode) -> RecoveredStore:
         node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)

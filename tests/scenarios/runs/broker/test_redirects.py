@@ -61,6 +61,13 @@ def test_only_an_answer_with_messages_suggests_a_slave_that_is_read(code: Respon
 def test_a_slave_without_the_next_message_keeps_the_offset() -> None:
     stays, moves = (answer(NOT_FOUND, 0, following=following) for following in (0, 5))
     moved = answer(ResponseCode.PULL_OFFSET_MOVED, 0, following=0)
-    counts = [len(list(check_slave_answer(Ledger(), each, may_skip=False))) for each in (stays, moves, moved)]
+    counts = [
+        len(list(check_slave_answer(Ledger(), each, may_skip=False, is_read=True))) for each in (stays, moves, moved)
+    ]
     assert counts == [0, 1, 1]
-    assert list(check_slave_answer(Ledger(), moves, may_skip=True)) == []
+    assert list(check_slave_answer(Ledger(), moves, may_skip=True, is_read=True)) == []
+
+
+def test_a_slave_that_may_not_be_read_keeps_the_offset_of_a_filtered_consumer() -> None:
+    moves = answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 0, following=5)
+    assert len(list(check_slave_answer(Ledger(), moves, may_skip=True, is_read=False))) == 1
