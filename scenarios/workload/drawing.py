@@ -28,7 +28,8 @@ LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
 """Numbers beyond the 32 bits of reconsumeTimes."""
 _BATCH_UNITS_MAX = 4
-_TIERS = 4
+_TIERS = (None, "-3", "0", "1", "2", "10", "12", "gold")
+"""Values of a property for SQL expressions: the order of numbers differs from that of their texts."""
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
 """A property of the whole batch if one of its messages has the longest possible properties."""
@@ -248,7 +249,7 @@ class Drawing:
             if unique:
                 pieces.append(f"UNIQ_KEY\1{unique}")
         if plan.broker.serves and plan.consuming.filtered:
-            tier = stream.choice((None, *range(_TIERS)), "tier")
+            tier = stream.choice(_TIERS, "tier")
             if tier is not None:
                 pieces.append(f"tier\1{tier}")
         if extra_bytes:

@@ -1,5 +1,6 @@
 """Bugs that need clients which differ: in filters, forms of requests, queues, times, or how fast they read."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from ....store import message_store
@@ -15,7 +16,9 @@ from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.session import Session
 from ....store.broker.subscriptions import SubscriptionData
 from ....store.broker.topics import TopicConfig, TopicConfigManager
+from ....store.filters import sql_expression
 from ....store.filters.message_filter import MessageFilter
+from ....store.filters.sql_expression import NotComparableError
 from ....store.formats.messages import PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.scan import ScannedRecord
@@ -48,6 +51,22 @@ def wake_by_first_filter(self: PullRequestHoldService, arrival: MessageArrival) 
     if bit(any(pull.is_ended_by(arrival) for pull in held) and not held[0].is_ended_by(arrival)):
         return
     wake_by_first_filter.original(self, arrival)
+
+
+# After locationtech/geomesa#7024, where < compares numbers as texts.
+@bug("sql-compares-numbers-as-text", sql_expression, "compare", found_by=("READ", "PREFIX", "LIVE"))
+@needs(_PULLING, consuming={"filtered": (True,)})
+def compare_as_text(left: str | bool | int | float, right: str | bool | int | float) -> int:
+    """An SQL filter compares a property with an integer by their texts, so 10 is less than 9."""
+    number = right if isinstance(left, str) else left
+    if isinstance(left, str) == isinstance(right, str) or type(number) is bool or not isinstance(number, int):
+        order: int = compare_as_text.original(left, right)
+        return order
+    first, second = str(left), str(right)
+    order = (first > second) - (first < second)
+    with suppress(NotComparableError):
+        bit(order != compare_as_text.original(left, right))
+    return order
 
 
 @bug("registered-filter-replaces-expression", SubscriptionData, "message_filter", found_by=("READ",))
