@@ -81,6 +81,9 @@ class RemotingClient:
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: ClientConnection | None = None
+        self._failed_connects = 0
+        self._connect_error: OSError | None = None
+        """The error of the last failed attempt to connect."""
         self._receivers: list[Task] = []
         self._closed = False
 
@@ -126,13 +129,24 @@ class RemotingClient:
         return self._encode(RemotingCommand(*numbers, signed.remark, signed.ext_fields, signed.body, signed.form))
 
     def _open_link(self) -> "ClientConnection":
+        """Return the open connection, or connect. An attempt that fails also fails for all requests that wait for it.
+
+        If each of them connected again, a request would wait for an unreachable server as long as all others together.
+        """
+        failed_before = self._failed_connects
         with self._lock:
             if self._closed:
                 raise ConnectionError(f"{self.address}: the client is closed")
             if self._link is None or self._link.is_broken:
+                if self._failed_connects != failed_before:
+                    raise ConnectionError(f"{self.address}: cannot connect") from self._connect_error
                 network = self._world.network
                 assert network is not None, "a client needs a network"
-                connection = network.connect(self.address, CONNECT_MS)
+                try:
+                    connection = network.connect(self.address, CONNECT_MS)
+                except OSError as error:
+                    self._failed_connects, self._connect_error = self._failed_connects + 1, error
+                    raise
                 functions = self._encode, self._on_request, self._on_unmatched
                 self._link = ClientConnection(self._world, self.address, connection, *functions)
                 receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)

@@ -2,8 +2,10 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -138,6 +140,39 @@ def test_a_refused_connection_is_an_error_at_once(connect: Connect) -> None:
 
     with pytest.raises(ConnectionRefusedError):
         connect(address).invoke(RemotingCommand(1, 0), 5_000)
+
+
+def test_requests_that_wait_for_a_failing_connection_fail_with_it() -> None:
+    attempts, has_begun, may_fail = [], threading.Event(), threading.Event()
+
+    class Unreachable:
+        def connect(self, address: str, timeout_ms: int) -> Any:
+            attempts.append(address)
+            has_begun.set()
+            may_fail.wait(10)
+            raise TimeoutError(f"{address}: no answer in time")
+
+    client = RemotingClient(replace(real_world(), network=cast(Any, Unreachable())), "10.0.0.9:10911")
+    errors: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(OSError, match=r"10\.0\.0\.9:10911: ") as caught:
+            client.invoke(RemotingCommand(1, 0), 5_000)
+        errors.append(type(caught.value).__name__)
+
+    tasks = [threading.Thread(target=ask) for _ in range(4)]
+    for task in tasks:
+        task.start()
+    assert has_begun.wait(10)
+    time.sleep(0.2)  # the other requests wait for the lock by then
+    may_fail.set()
+    for task in tasks:
+        task.join(10)
+    assert sorted(errors) == ["ConnectionError"] * 3 + ["TimeoutError"]
+    assert len(attempts) == 1
+    with pytest.raises(TimeoutError):  # the next request tries again
+        client.invoke(RemotingCommand(1, 0), 5_000)
+    assert len(attempts) == 2
 
 
 def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect) -> None:
