@@ -143,7 +143,7 @@ class Drawing:
     draw_behaviour: Callable[[Stream], TransactionBehaviour] | None = None
     """How a producer handles a transaction, None if producers send no half messages."""
     log_end: int | None = field(default=None, init=False)
-    """The end of the last record of a single producer."""
+    """The end of the log, if the user of a store knows it. Other producers may put meanwhile."""
 
     def draw(self, stream: Stream, name: str, now_ms: int, place: tuple[str, int] | None = None) -> Draft:
         """Create a message with the given name, or a batch. place: the required topic and queue, if any."""

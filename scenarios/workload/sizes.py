@@ -1,13 +1,11 @@
 """Sizes: chooses random lengths of bodies and properties, often at limits of the store.
 
-One body in four has a length at a limit:
+A body that can fill the segment up to the shortest blank record mostly does so, or has one byte less, or one more and
+goes to the next segment. Only users of a store know where its log ends. Others may put meanwhile, but the length is
+recorded, so a replay does not depend on the schedule. One other body in four has a length at a limit:
 
     0, maximum  an empty body, and the longest of the plan
-    filling     the size that fills the segment up to the shortest blank record, one byte less, and one byte more,
-                which goes to the next segment; only for a lone producer, which knows where its last record ended
     limit       the longest body that the settings accept, one byte less, and one byte more, which is refused
-
-With several producers the end of the log depends on the schedule, but no request may depend on it.
 
 The longest properties have 32,767 bytes, the limit of a record, which stores the length in two bytes. Some are one byte
 shorter or longer. The limit is in bytes or in characters, so that a check that counts only characters accepts
@@ -23,22 +21,25 @@ from ..claims.plan import Plan
 from ..oracle.put_entry import PROPERTIES_MAX, java_length
 
 _BOUNDARY_CHANCE = 0.25
+_FILLING_CHANCE = 0.6
 _AROUND = (-1, 0, 1)
 _FILLERS = ("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}")
 
 
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
-    """log_end: the end of the last record of a single producer, if any. other_bytes: the rest of the record."""
+    """log_end: the end of the log, if known. other_bytes: the rest of the record."""
     most = plan.messages.body_bytes_max
     proposed = int(stream.raw_random() * (most + 1))
-    if stream.raw_random() < _BOUNDARY_CHANCE:
+    boundaries: list[int] = []
+    if log_end is not None:
+        filling = plan.commit_log_bytes - log_end % plan.commit_log_bytes - BLANK_BYTES - other_bytes
+        if 0 <= filling <= most and stream.raw_random() < _FILLING_CHANCE:
+            boundaries = [filling + by for by in _AROUND]
+    if not boundaries and stream.raw_random() < _BOUNDARY_CHANCE:
         boundaries = [0, most]
-        if log_end is not None:
-            filling = plan.commit_log_bytes - log_end % plan.commit_log_bytes - BLANK_BYTES - other_bytes
-            boundaries += [filling + by for by in _AROUND]
         if plan.messages.limit_bytes:
             boundaries += [plan.messages.limit_bytes + by for by in _AROUND]
-        possible = [size for size in boundaries if 0 <= size <= most]
+    if possible := [size for size in boundaries if 0 <= size <= most]:
         proposed = possible[int(stream.raw_random() * len(possible))]
     return stream.record_draw(most + 1, "body bytes", proposed)
 

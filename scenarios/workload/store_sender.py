@@ -59,6 +59,7 @@ class StoreSender(options.StoreUser):
             busy = status.check_busy_state(self.store)
             log_end, allocation = self.store.log.put_offset, status.allocation_of(self.store)
         self.report(busy)
+        self.drawing.log_end = log_end
         draft = self.drawing.draw(stream, name, self.store.world.clock.now_ms(), place)
         draft.log_end, draft.allocation = log_end, allocation
         return draft
@@ -101,8 +102,6 @@ class StoreSender(options.StoreUser):
         plan = self.plan
         answer, append = result
         assert append is None or len(append.record_starts) == len(puts), puts[0].name
-        if append is not None and plan.producers == 1:
-            self.drawing.log_end = append.wrote_offset + append.wrote_bytes
         now_ns = self.disk.kernel.now_ns
         for number, put in enumerate(puts):
             put.answered_ns = now_ns
