@@ -17,12 +17,17 @@ _RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)(?:[ ,].*)?")  # of a write event: pa
 _ZEROS = re.compile(r"(?<=/)0{9,}(?=\d)")
 """The zeros before a file name of 20 digits, which would take half of a line."""
 _LETTERS = re.compile(r"([a-z])\1{19,}")
-_BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
-REPORTS = ("fault", "damaged", "power", "error", "recovered", "mark", "refused", "answered", "state", "violated")
+BYTES, _FILE, TASK, OTHER, NO_EVIDENCE = 3, 2, 1, 0, -1
+"""Relevance of an event. An event that is no evidence does not fill a short story either."""
+REPORTS = ("fault", "damaged", "power", "error", "recovered", "mark", "refused", "put", "answered", "state", "violated")
 """First words of the kinds of events that are no operation: what disk and store report."""
+_EXCHANGED = ("send", "receive", "request")
+"""Kinds of events on a connection; `request` is a request with its answer."""
 _LINES_MIN = 9
 """Number of events that a story with reports has even if fewer concern the failure."""
-_ALWAYS_SHOWN = ("error", "refused", "fault", "damaged")
+_ALWAYS_SHOWN = ("error", "refused", "put refused", "fault", "damaged")
+_CALLERS_MAX = 2
+"""Number of lines of code at an event that did not touch the bytes of the failure."""
 _ALIKE_MAX = 3
 """Maximum number of operations of one kind by one task on one file in a story with reports."""
 
@@ -44,25 +49,25 @@ class FailureSubjects:
 
     def relevance(self, event: TraceEvent) -> int:
         if event.kind in ("state", "violated"):
-            return _BYTES
+            return BYTES
         if event.kind == "kill":
             return _FILE
         path, start, stop = path_and_range(event.text)
         if stop > start and any(self._concerns_bytes(span, path, start, stop) for span in self.ranges):
-            return _BYTES
+            return BYTES
         if any(path == known or path.startswith((f"{known}/", f"{known}.")) for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
-            return _TASK  # the directory also has unrelated files
+            return TASK  # the directory also has unrelated files
         names = *self.paths, *(name for name in self.names if name not in self.tasks)
-        if (is_report(event) or event.kind in ("send", "receive")) and any(known in event.text for known in names):
+        if (is_report(event) or event.kind in _EXCHANGED) and any(known in event.text for known in names):
             return _FILE
         if event.kind == "recovered":
             return _FILE
         if event.kind.startswith(_ALWAYS_SHOWN) and "slow" not in event.kind:
-            return _TASK
+            return TASK
         machine, _, task = event.task.rpartition("/")
-        return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
+        return TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
         text = "\n".join(texts)
@@ -97,22 +102,27 @@ def story_of(
     """
     assert lines_max > reports_max >= 0, (lines_max, reports_max)
     shown = [event for event in events if not _is_left_out(event, verdict)]
-    if len(shown) <= lines_max:
-        return [_event_line(event, root) for event in shown]
     _add_files_of_ranges(concern, shown)
-    weighed = sorted(((concern.relevance(event), number) for number, event in enumerate(shown)), reverse=True)
-    reports = [number for weight, number in weighed if weight and is_report(shown[number])][:reports_max]
-    others = [number for weight, number in weighed if weight and not is_report(shown[number])]
+    weights = [concern.relevance(event) for event in shown]
+    if len(shown) <= lines_max:
+        return [_event_line(event, root, weight) for event, weight in zip(shown, weights, strict=True)]
+    weighed = sorted(((weight, number) for number, weight in enumerate(weights)), reverse=True)
+    found = [(weight, number) for weight, number in weighed if weight > 0 and is_report(shown[number])]
+    reports = list(_without_alike_reports(shown, found))[:reports_max]
+    others = [number for weight, number in weighed if weight > 0 and not is_report(shown[number])]
     if reports_max:
         others = list(_without_alike(shown, others))
     chosen = reports + others[: lines_max - 1 - len(reports)]  # one line has the count
     fewest = min(_LINES_MIN if reports_max else lines_max, lines_max - 1)
-    chosen += [number for weight, number in weighed if not weight][: max(0, fewest - len(chosen))]
+    rest = [number for weight, number in weighed if weight == OTHER]
+    if reports_max:
+        rest = list(_latest_of_tasks(shown, rest))
+    chosen += rest[: max(0, fewest - len(chosen))]
     chosen.sort()
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
-    about = shorten_paths(f"; the others concern {', '.join(concern.names[:4])}", root) if concern.names else ""
-    left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
-    return [left_out, *(_event_line(shown[number], root) for number in chosen)]
+    about = shorten_paths(f", chosen for {', '.join(concern.names[:4])}", root) if concern.names else ""
+    count = f"{len(chosen):,} of {len(shown):,} events{about}"
+    return [count, *(_event_line(shown[number], root, weights[number]) for number in chosen)]
 
 
 def _is_left_out(event: TraceEvent, verdict: str) -> bool:
@@ -133,6 +143,26 @@ def _without_alike(events: list[TraceEvent], numbers: Iterable[int]) -> Iterator
             yield number
 
 
+def _latest_of_tasks(events: list[TraceEvent], numbers: Iterable[int]) -> Iterator[int]:
+    """Yield the first number of the events of the same kind by the same task."""
+    seen: set[tuple[str, str]] = set()
+    for number in numbers:
+        key = events[number].task, events[number].kind
+        if key not in seen:
+            seen.add(key)
+            yield number
+
+
+def _without_alike_reports(events: list[TraceEvent], weighed: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """Yield the numbers of reports, but only the first ones of a kind that are not about a subject of the failure."""
+    alike = Counter[str]()
+    for weight, number in weighed:
+        kind = events[number].kind.partition(" ")[0]
+        alike[kind] += weight <= TASK
+        if weight > TASK or alike[kind] <= _ALIKE_MAX:
+            yield number
+
+
 def is_report(event: TraceEvent) -> bool:
     return event.kind.partition(" ")[0] in REPORTS
 
@@ -142,9 +172,11 @@ def shorten_paths(text: str, root: str) -> str:
     return _LETTERS.sub(r"\1…", _ZEROS.sub("", text.replace(f"{root}/", "") if root else text))
 
 
-def _event_line(event: TraceEvent, root: str) -> str:
+def _event_line(event: TraceEvent, root: str, weight: int) -> str:
     what = shorten_paths(event.text, root)
-    place = f"  [{event.place}]" if event.place else ""
+    callers = event.place.split(" < ")
+    shown = " < ".join(callers if weight >= BYTES else callers[:_CALLERS_MAX])
+    place = f"  [{shown}]" if shown else ""
     return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}{place}"
 
 

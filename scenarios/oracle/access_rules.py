@@ -224,14 +224,16 @@ class AccessModel:
         return before is not None and before.refuses(request, self.host) != self.current.refuses(request, self.host)
 
 
-def check_access(request: AccessRequest, verdict: bool | None, *, is_refused: bool) -> Iterator[Violation]:
+def check_access(request: AccessRequest, verdict: bool | None, answer: str, *, is_refused: bool) -> Iterator[Violation]:
     """STATUS: yield a violation if an answer contradicts the rules.
 
-    verdict: whether the rules refuse the request; None if each answer is allowed.
+    verdict: whether the rules refuse the request; None if each answer is allowed. answer: its code and remark.
     """
     if verdict is None or verdict is is_refused:
         if verdict is not None:
             record_tried("STATUS")
         return
-    summary = f"{request.name} of {request.access_key} is {'refused' if is_refused else 'executed'} against the rules"
-    yield Violation("STATUS", summary, "", -1, "access", "refused" if verdict else "executed", str(request.needs))
+    needs = "".join(f", needs {permission} on {resource}" for resource, permission in request.needs)
+    done, wanted = ("refused", "executed") if is_refused else ("executed", "refused")
+    summary = f"{request.name} of {request.access_key} is {done}, contrary to the access rules{needs}"
+    yield Violation("STATUS", summary, "", -1, "access", wanted, f"{done}: {answer}")

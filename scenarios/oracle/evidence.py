@@ -7,11 +7,11 @@ Replays ignore such texts, because their line numbers change with the code.
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import walk_tb
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...store.message_store import MessageStore
 from ...store.running_flags import RefusalReason
@@ -74,6 +74,12 @@ class Violation:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class FoundInRequest(NamedTuple):
+    """Violations that a server's task found in the request that it processes. Another task reports them."""
+
+    violations: Sequence[Violation]
+
+
 @dataclass(slots=True)
 class Evidence:
     """A store after recovery, and the ledger."""
@@ -115,15 +121,32 @@ class Invariant(Protocol):
 _STORE = f"{__name__.partition('.')[0]}.store."
 
 
-def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost store frame in a traceback, or ""."""
-    place = ""
+def _store_frames(error: BaseException) -> list[tuple[str, int, str]]:
+    """Return file, line and function of each store frame in a traceback, the innermost first."""
+    frames = []
     for frame, line in walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith(_STORE):
             file = module.partition(".")[2].replace(".", "/")
-            place = f"{file}.py:{line} in {frame.f_code.co_name}"
-    return place
+            frames.append((f"{file}.py", line, frame.f_code.co_name))
+    return frames[::-1]
+
+
+def frames_of(error: BaseException) -> str:
+    """Return the store's frames in a traceback, the innermost first, or "".
+
+    store/log/segment_queue.py:197 create < store/queues/consume_queue.py:229 _segment_for < :208 overwrite_entries
+    """
+    texts, last = [], ""
+    for file, line, function in _store_frames(error):
+        texts.append(f"{'' if file == last else file}:{line} {function}")
+        last = file
+    return " < ".join(texts)
+
+
+def place_of(error: BaseException) -> str:
+    """Return file, line and function of the innermost store frame in a traceback, or ""."""
+    return next((f"{file}:{line} in {function}" for file, line, function in _store_frames(error)), "")
 
 
 def error_text(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from ...store.message_store import MessageStore
 from ...store.service import Service
 from ..claims.plan import Plan
 from . import allowances, guarantees
-from .evidence import Evidence, Violation, place_of, record_tried, services_text
+from .evidence import Evidence, Violation, frames_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
 from .invariants import CHECKERS, clean, consumers, delivery, files, idx, live, pos, scan, side_files, status, units
 from .known_damage import damaged_log_offset
@@ -103,7 +103,7 @@ class Judge:
             cause = failed.__cause__
             if not isinstance(cause, StopOnViolation):
                 summary = f"{failed.task} died: {type(cause).__name__}: {cause}"
-                place = "" if cause is None else place_of(cause)
+                place = "" if cause is None else frames_of(cause)
                 self._record_violations(Violation("LIVE", summary, field="task", detail=place and f"raised in {place}"))
             raise StopOnViolation from failed
         except LivenessError as stuck:

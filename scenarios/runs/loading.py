@@ -16,7 +16,7 @@ from ...store.message_store import MessageStore
 from ...store.recovery.recovery import RecoveryReport
 from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.evidence import place_of, record_tried
+from ..oracle.evidence import frames_of, record_tried
 from ..oracle.invariants import files, scan
 from ..oracle.judge import Judge, StopOnViolation
 from ..workload.store_faults import SERVICES
@@ -67,7 +67,7 @@ def load_judged(
         if isinstance(error, CorruptFileError) and judge.may_refuse_to_open:
             raise StopOnViolation(f"refused by name: {error}") from error
         is_progress = isinstance(error, CorruptFileError) and error.file.startswith(config.config_directory)
-        invariant, detail = "META" if is_progress else "START", f"raised in {place_of(error)}"
+        invariant, detail = "META" if is_progress else "START", f"raised in {frames_of(error)}"
         summary = f"the store cannot be opened: {type(error).__name__}: {error}"
         judge.report_and_stop(invariant, summary, "load", "", "", detail=detail)
     judge.is_loading = False

@@ -8,6 +8,7 @@ Source: RocketMQ BrokerController.registerProcessor.
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import wraps
 from typing import NamedTuple, Protocol, TypeVar
 
 from ..errors import CorruptFileError, StoreError, StoreNotReadableError
@@ -128,6 +129,7 @@ def with_error_responses(
     processor: Callable[[RemotingCommand, Channel], _Answer],
 ) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
 
+    @wraps(processor)
     def process(request: RemotingCommand, channel: Channel) -> _Answer | RemotingCommand:
         try:
             return processor(request, channel)

@@ -31,7 +31,7 @@ _FIELDS = (
 )
 """Fields of a SEND_MESSAGE header. SEND_MESSAGE_V2 names them by letters, in this order from `a`."""
 _NAMES = {name: name for name in _FIELDS}
-_LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
+LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
@@ -89,7 +89,7 @@ class SendRequest(NamedTuple):
     def from_request(cls, request: RemotingCommand) -> "SendRequest":
         """Raises RequestRefusedError for a missing or invalid field."""
         fields = ExtFields(request.ext_fields)
-        names = _NAMES if request.code in _LONG_NAMED else _LETTERS
+        names = _NAMES if request.code in _LONG_NAMED else LETTERS
         return cls(
             fields.text(names["producerGroup"]),
             fields.text(names["topic"]),

@@ -3,6 +3,7 @@
 Repeated reports are merged, losses get the last change and sync of their file, and the answers to users are added.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import itemgetter
@@ -12,8 +13,10 @@ from ....sim.trace import TraceEvent
 from ....store.directories import directory_of
 from ....store.formats.messages import PutMessageStatus
 from ...oracle.ledger import Ledger
+from .exchanges import REQUEST
 
 _LOST, _LOST_PAGE = "power cut:", "power cut: page"
+_TIMES = re.compile(r" \(\d+ times until \d+\.\d+ ms\)$")
 _SYNCS = ("sync", "msync", "fdatasync", "sync directory")
 _NAMINGS = ("create", "rename", "link", "unlink", "make directory", "extend", "write")
 _WRITES = ("store", "pwrite", "write", "zero range", "extend")
@@ -26,6 +29,11 @@ def events_to_violation(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:
             yield event
         if event.kind == "violated":
             return
+
+
+def count_to_violation(events: Sequence[TraceEvent]) -> int:
+    """Return the number of events up to the verdict."""
+    return next((number for number, event in enumerate(events) if event.kind == "violated"), len(events))
 
 
 def merged(events: Iterable[TraceEvent], answers: Iterable[TraceEvent]) -> list[TraceEvent]:
@@ -44,24 +52,24 @@ def _ranked(events: Iterable[TraceEvent]) -> Iterator[tuple[int, int, TraceEvent
 
 
 def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
-    """Merge reports and sends of a task with the same text into the first one, with their number and the last time.
+    """Merge reports and requests of a task with the same text into the first one, with their number and the last time.
 
-    A send is merged only if its task has made no other send since, and no other task has sent the same kind of request:
-    in LOCK, UNLOCK, LOCK, and in locks of two clients, the order matters.
+    A request is merged only if its task has made no other since, and no other task has made one of the same kind: in
+    LOCK, UNLOCK, LOCK, and in locks of two clients, the order matters.
     """
     shown: list[TraceEvent] = []
     seen: dict[tuple[str, str, str], tuple[int, int]] = {}
     first: dict[tuple[str, str, str], TraceEvent] = {}
-    last_sends: dict[str, tuple[str, str, str]] = {}
-    """Task, or kind of request -> the last send."""
+    last_requests: dict[str, tuple[str, str, str]] = {}
+    """Task, or name of a request -> the last request."""
     for event in events:
         key = event.task, event.kind, event.text
-        if event.kind == "send":
-            senders = event.task, _kind_of_request(event.text)
-            if any(last_sends.get(one) != key for one in senders):
+        if event.kind == REQUEST:
+            senders = event.task, event.text.partition(" ")[0]
+            if any(last_requests.get(one) != key for one in senders):
                 seen.pop(key, None)
-            last_sends |= dict.fromkeys(senders, key)
-        if (story.is_report(event) or event.kind == "send") and key in seen:
+            last_requests |= dict.fromkeys(senders, key)
+        if (story.is_report(event) or event.kind == REQUEST) and key in seen:
             number, times = seen[key]
             seen[key] = number, times + 1
             until = f" ({times + 1} times until {event.now_ns / 1e6:.3f} ms)"
@@ -72,10 +80,9 @@ def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
     return shown
 
 
-def _kind_of_request(text: str) -> str:
-    """Return the name of a request on a connection, such as LOCK_BATCH_MQ; for an answer "answer to LOCK_BATCH_MQ"."""
-    words = text.partition(", ")[2].split(" ", 3)
-    return " ".join(words[:3] if words[0] == "answer" else words[:1])
+def without_times(text: str) -> str:
+    """Remove the number of repetitions from the text of an event."""
+    return _TIMES.sub("", text)
 
 
 def with_last_syncs(events: Iterable[TraceEvent], place: tuple[str, int]) -> Iterator[TraceEvent]:
@@ -117,9 +124,12 @@ class _LastChanges:
             self._names[f"{event.kind} {event.text}"] = event
 
     def text_of_bytes(self, path: str, start: int, stop: int) -> str:
-        """Describe the last write of a range and the last sync of its file; "" without a write."""
+        """Describe the first and the last write of a range and the last sync of its file; "" without a write."""
         writes = [event for begin, end, event in self._writes.get(path, ()) if begin < stop and start < end]
-        return _sync_text("written", writes[-1], "file", self._syncs.get(path)) if writes else ""
+        if not writes:
+            return ""
+        text = _sync_text("written", writes[-1], "file", self._syncs.get(path))
+        return text if len(writes) == 1 else f"first {_change_text('written', writes[0])}, last {text}"
 
     def text_of_name(self, lost: str) -> str:
         """Describe the last event of a lost change, such as "create /a", and the last sync that could keep it."""
@@ -134,10 +144,14 @@ class _LastChanges:
 
 
 def _sync_text(done: str, change: TraceEvent, what: str, sync: TraceEvent | None) -> str:
-    changed = f"{done} at {change.now_ns / 1e6:.3f} ms by {change.task}"
+    changed = _change_text(done, change)
     if sync is None or sync.step < change.step:
         return f"{changed}, its {what} was not synced since"
     return f"{changed}, the last sync of its {what} began at {sync.now_ns / 1e6:.3f} ms"
+
+
+def _change_text(done: str, change: TraceEvent) -> str:
+    return f"{done} at {change.now_ns / 1e6:.3f} ms by {change.task}"
 
 
 def answers_of(ledger: Ledger, names: Sequence[str]) -> Iterator[TraceEvent]:
@@ -154,4 +168,4 @@ def answers_of(ledger: Ledger, names: Sequence[str]) -> Iterator[TraceEvent]:
             yield TraceEvent(put.answered_ns, 0, "producer", "answered", text)
         elif put.status is not PutMessageStatus.PUT_OK and not put.status.is_final:  # an illegal message is refused
             text = f"{put.status.value}, a put to {put.place[0]}/{put.place[1]}"
-            yield TraceEvent(put.answered_ns, 0, "producer", "refused", text)
+            yield TraceEvent(put.answered_ns, 0, "producer", "put refused", text)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 from ...oracle.evidence import Violation
+from ...oracle.invariants import INVARIANTS
 from .failure import FailingRun, Failure
 
 VIOLATIONS_MAX = 3
@@ -38,6 +39,9 @@ def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
     for violation in breach.violations[1:VIOLATIONS_MAX]:
         place = f" ({violation.place_text})" if violation.file else ""
         yield TextLine(LineKind.TEXT, f"{violation.invariant}: {violation.summary.splitlines()[0]}{place}")
+        if violation.facts:
+            facts = ", ".join(f"{name} {text}" for name, text in violation.facts)
+            yield TextLine(LineKind.DETAIL, f"{violation.field}: {facts}")
     more = len(breach.violations) - VIOLATIONS_MAX
     if more > 0:
         yield TextLine(LineKind.TEXT, f"and {more} more like it")
@@ -49,7 +53,10 @@ def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
 def _violation_lines(violation: Violation) -> Iterator[TextLine]:
     reason, *waits = violation.summary.splitlines()
     yield TextLine(LineKind.TEXT, f"{violation.invariant}: {reason}")
-    details = [line.strip() for line in (*waits, *violation.detail.splitlines())]
+    details = [line.strip() for line in waits]
+    if violation.invariant in INVARIANTS:  # a failure file may be older
+        details.append(f"promise:  {INVARIANTS[violation.invariant]}")
+    details += [line.strip() for line in violation.detail.splitlines()]
     if violation.file:
         details.append(f"file:     {violation.place_text}")
     if violation.facts:

@@ -14,10 +14,10 @@ The observer only reads, so the digest stays the same.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....faults.disk.aftermath import Aftermath, PageFate
 from ....faults.disk.disk import Disk
@@ -27,13 +27,19 @@ from ....sim.machine import Machine
 from ....store.marks import MARKS
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
-from ...oracle.evidence import Evidence, Violation, error_text, refusals_until_restart
+from ...oracle.evidence import Evidence, FoundInRequest, Violation, error_text, refusals_until_restart
 from ...runs.marks import ReachedMark
+from .exchanges import Exchange
+
+if TYPE_CHECKING:
+    from .request_texts import RequestTexts
 
 _PACKAGE = __name__.partition(".")[0]
-_CODE = (f"{_PACKAGE}.store.", f"{_PACKAGE}.scenarios.mutants.bugs.")
-"""The code under test: the store, and bugs that replace its functions."""
+_CODE = f"{_PACKAGE}.store."
+"""The code under test. Bugs that replace its functions are not named: a finding must lead to them by itself."""
 _NOT_NAMED = (f"{_PACKAGE}.store.marks", f"{_PACKAGE}.store.service")
+_CALLERS_MAX = 4
+_CLIENT_TASK = "/client of "
 _ERRORS = ("last_error", "passed_over")
 _FINDINGS_SHOWN = 2
 _RANGES_SHOWN = 3
@@ -42,9 +48,9 @@ _RANGES_SHOWN = 3
 class RunObserver(WorldTrace):
     """Records one run."""
 
-    def __init__(self, *, is_alone: bool, text_of_sent: Callable[[str, bytes], str] | None = None) -> None:
-        """is_alone: whether the run has one store, with one disk after another. text_of_sent: returns a description of
-        data on the connection "sender>receiver", or an empty string."""
+    def __init__(self, *, is_alone: bool, requests: "RequestTexts | None" = None) -> None:
+        """is_alone: whether the run has one store, with one disk after another. requests: reads the data on simulated
+        connections."""
         super().__init__()
         self._is_alone = is_alone
         self._disk: Disk | None = None
@@ -54,20 +60,33 @@ class RunObserver(WorldTrace):
         self._known: dict[tuple[str, str], object] = {}
         """Service and attribute -> last known error."""
         self._reported: RecoveryReport | None = None
-        self._text_of_sent = text_of_sent
+        self._requests = requests
+        self._found: Sequence[Violation] = ()
+        """The violations that a server's task found first in a request, and the exchange with this request."""
+        self._found_in: Exchange | None = None
+        self.judged: Exchange | None = None
+        """The exchange in which the first violation was found, if known."""
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        return () if self._requests is None else self._requests.exchanges
 
     def text_of_data(self, kind: str, label: str, data: bytes) -> str:
-        text = self._text_of_sent(label, data) if self._text_of_sent is not None and kind == "send" else ""
+        text = self._requests.text_of_sent(label, data) if self._requests is not None and kind == "send" else ""
         return text or super().text_of_data(kind, label, data)
 
     def code_place(self) -> str:
-        return code_place(sys._getframe(2))
+        return code_place(sys._getframe(2), _CALLERS_MAX)
 
     def add_event(self, kind: str, text: str) -> None:
         self._record_errors()
         if kind in ("kill", "start"):  # a store starts its services after the load
             self._record_recovery()
         super().add_event(kind, text)
+        if self._requests is not None and kind == "send":
+            assert self._kernel is not None, "a trace belongs to a kernel"
+            with self._kernel.without_scheduling_points():
+                self._requests.note_event(len(self._events) - 1, sys._getframe(1))
 
     def emit(self, fact: object) -> None:
         if isinstance(fact, InjectedFault):
@@ -79,18 +98,50 @@ class RunObserver(WorldTrace):
             self._record_aftermath(fact)
         elif isinstance(fact, MessageStore):
             self._store, self._known = fact, {}
+        elif isinstance(fact, FoundInRequest):
+            if self._requests is not None and not self._found:
+                assert self._kernel is not None, "a trace belongs to a kernel"
+                self._found, self._found_in = fact.violations, self._requests.in_process(sys._getframe(1))
+                if self._found_in is not None:
+                    self._found_in.checked = self._kernel.current.name, self._kernel.now_ns
         elif isinstance(fact, Evidence | Violation):
             self._record_errors()
             self._record_recovery()
             if isinstance(fact, Violation):
+                if not any(event.kind == "violated" for event in self._events):
+                    self.judged = self._judged_exchange(fact)
                 super().add_event("violated", f"{fact.invariant}")
+
+    def _judged_exchange(self, violation: Violation) -> Exchange | None:
+        """Return the last exchange of the task that reports a violation, or the request in which a server found it.
+
+        A client's task for answers sends no request: then it is the last answered exchange of its machine.
+        """
+        requests = self._requests
+        if requests is None:
+            return None
+        if violation in self._found:
+            return self._found_in
+        assert self._kernel is not None, "a trace belongs to a kernel"
+        task = self._kernel.current.name
+        machine, is_of_answers, _ = task.partition(_CLIENT_TASK)
+        answered = [each for each in requests.exchanges if each.asked is not None and each.answered is not None]
+        if is_of_answers:
+            of_machine = [each for each in answered if self._task_of(each).startswith(f"{machine}/")]
+            return max(of_machine, key=lambda each: each.answered or 0, default=None)
+        own = [each for each in answered if self._task_of(each) == task]
+        return own[-1] if own else None
+
+    def _task_of(self, exchange: Exchange) -> str:
+        return self._events[exchange.asked or 0].task
 
     def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
         if self._is_alone and disk is not self._disk:
             before = self._after_crash
             if before is None and self._disk is not None:
                 before = _contents_of(self._disk)
-            self._record_damage(() if before is None else _differences(before, _contents_of(disk)))
+            for kind, text in () if before is None else _differences(before, _contents_of(disk)):
+                self._add_disk_event(kind, text)
             self._record_damage(f"{one.path} [{one.start}, {one.end})" for one in disk.bad_sectors)
             self._disk, self._after_crash = disk, None
         return tasks, files
@@ -162,10 +213,10 @@ def recovery_text(report: RecoveryReport) -> str:
     return "; ".join(parts)
 
 
-def code_place(frame: FrameType | None) -> str:
-    """Return the innermost lines of the code under test in two files, or ""."""
+def code_place(frame: FrameType | None, files_max: int = 2) -> str:
+    """Return the innermost lines of the code under test in a number of files, or ""."""
     places: dict[str, int] = {}
-    while frame is not None and len(places) < 2:
+    while frame is not None and len(places) < files_max:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith(_CODE) and module not in _NOT_NAMED:
             file = module.partition(".")[2].removeprefix("store.").replace(".", "/")
@@ -191,15 +242,15 @@ def _contents_of(disk: Disk) -> dict[str, bytes]:
     return {path: bytes(file.cache) for path, file in disk.content_state().files.items()}
 
 
-def _differences(before: dict[str, bytes], after: dict[str, bytes]) -> Iterator[str]:
-    """Yield the first ranges that differ in each file."""
+def _differences(before: dict[str, bytes], after: dict[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield kind and text of the events for the first ranges that differ in each file."""
     for path in sorted(before.keys() | after.keys()):
         old, new = before.get(path), after.get(path)
         if old is None or new is None:
-            yield f"{path} {'appeared' if old is None else 'is missing'}"
+            yield f"damaged while off, {'new' if old is None else 'removed'}:", path
         elif old != new:
             size = max(len(old), len(new))
             differs = [at for at in range(size) if old[at : at + 1] != new[at : at + 1]]
             # consecutive offsets have the same difference to their rank
             ranges = [list(each) for _, each in groupby(enumerate(differs), lambda pair: pair[1] - pair[0])]
-            yield from (f"{path} [{each[0][1]}, {each[-1][1] + 1})" for each in ranges[:_RANGES_SHOWN])
+            yield from (("damaged", f"{path} [{each[0][1]}, {each[-1][1] + 1})") for each in ranges[:_RANGES_SHOWN])

@@ -45,7 +45,7 @@ def _observer_of(plan: Plan) -> RunObserver:
         return RunObserver(is_alone=plan.is_alone)
     from .request_texts import RequestTexts  # only here, because it needs the broker extra
 
-    return RunObserver(is_alone=plan.is_alone, text_of_sent=RequestTexts().text_of_sent)
+    return RunObserver(is_alone=plan.is_alone, requests=RequestTexts())
 
 
 def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
@@ -63,10 +63,11 @@ def verified_run(record: RunRecord) -> FailingRun:
     return _failing_run(verify_record(run_plan, record, trace), trace)
 
 
-def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
+def _failing_run(replayed: RunReplay, trace: RunObserver) -> FailingRun:
     outcome = replayed.result
     plan = outcome.plan
-    story = story_of(trace, outcome.violations, config_of(plan), outcome.ledger, is_alone=plan.is_alone)
+    told = trace, outcome.violations, config_of(plan), outcome.ledger
+    story = story_of(*told, is_alone=plan.is_alone, exchanges=trace.exchanges, judged=trace.judged)
     size = run_size_of(replayed)
     return FailingRun(replayed.record, outcome.digest, outcome.violations, story, size, outcome.steps)
 

@@ -1,28 +1,46 @@
 """Story of a violation: the most relevant lines before it.
 
-Events on the bytes or messages in the violation come first. Events on the same file, and events of blocked or dead
-tasks, fill the remaining lines. Some lines are for faults, losses, errors of the store, and answers to users.
+Events on the bytes or messages in the violation come first, and in runs with a network the judged request and the
+requests about the same objects. Events on the same file, and events of blocked or dead tasks, fill the remaining lines.
+Some lines are for faults, losses, errors of the store, and answers to users.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ....faults.simulation import story
-from ....faults.simulation.story import FailureSubjects
+from ....faults.simulation.story import BYTES, NO_EVIDENCE, OTHER, TASK, FailureSubjects
 from ....sim.trace import TraceEvent
 from ....store.config import StoreConfig
 from ...oracle.evidence import Violation
 from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
-from .events import answers_of, events_to_violation, merged, with_last_syncs, without_repetitions
+from .events import (
+    answers_of,
+    count_to_violation,
+    events_to_violation,
+    merged,
+    with_last_syncs,
+    without_repetitions,
+    without_times,
+)
+from .exchanges import REQUEST, ConcernedExchanges, Exchange
 
 _PROGRESS = "config/delayOffset.json"
 _FILE_OF = {"CKPT": "checkpoint", "IDX": "index", "REDEL": _PROGRESS, "SCHED": _PROGRESS}
 """The file below the root that an invariant concerns in addition to the file that its violation names."""
 _OFFSETS_FILES = {False: "config/consumerOffset.json", True: "config/lmqConsumerOffset.json"}
 """enableLmq -> the file that a violation about the offset of a consumer group concerns instead."""
+_OBJECTS_MAX = 3
 STORY_LINES = 14
 REPORTS_MAX = 7
+_REPORTS_BESIDE_REQUESTS_MAX = 4
+_NO_EVIDENCE = ("refused", "refused connection", "split delivery", "put refused", "paused task")
+"""Kinds of events that are left out in runs of brokers. A request has its own refusal."""
+_FAULTS = ("error", "fault", "damaged")
+_LIFE = re.compile(r"(?:.*/)?(?:life-\d+|heal|again|after)")
+"""Matches the machine of a store, not of a client."""
 _RECORD_INVARIANTS = ("DUR", "PREFIX")
 """Invariants of records, without their queue entries."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
@@ -56,27 +74,74 @@ def story_of(
     ledger: Ledger | None = None,
     *,
     is_alone: bool = True,
+    exchanges: Sequence[Exchange] = (),
+    judged: Exchange | None = None,
 ) -> list[str]:
-    """Describe the relevant events in at most STORY_LINES lines, and count the omitted events.
+    """Describe the relevant events in at most STORY_LINES lines, and count the events.
 
-    is_alone: whether the run has one store. The files of several machines have the same paths.
+    is_alone: whether the run has one store. The files of several machines have the same paths. exchanges: requests and
+    answers. judged: the exchange in which the violation was found, if known.
     """
     concern, root = subjects_of_violations(violations, config, ledger), config.store_path_root_dir
     place = (violations[0].file, violations[0].offset) if violations else ("", -1)
-    events = events_to_violation(events)
-    shown = without_repetitions(with_last_syncs(events, place) if is_alone else events)
+    reports_max, events = REPORTS_MAX, list(events)
+    if exchanges:
+        chosen = ConcernedExchanges(exchanges, judged, violations, count_to_violation(events) - 1)
+        events = concern.add_exchanges(chosen, events)
+        reports_max = _REPORTS_BESIDE_REQUESTS_MAX if concern.requests else REPORTS_MAX
+    shown = list(events_to_violation(events))
+    shown = without_repetitions(with_last_syncs(shown, place) if is_alone else shown)
     if ledger is not None:
         shown = merged(shown, without_repetitions(answers_of(ledger, concern.names)))
-    lines = story.story_of(shown, concern, STORY_LINES, verdict="StopOnViolation", root=root, reports_max=REPORTS_MAX)
+    lines = story.story_of(shown, concern, STORY_LINES, verdict="StopOnViolation", root=root, reports_max=reports_max)
     assert len(lines) <= STORY_LINES, len(lines)
     return lines
 
 
-def subjects_of_violations(
-    violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None
-) -> FailureSubjects:
+@dataclass(slots=True)
+class RunSubjects(FailureSubjects):
+    """The subjects of a violation, with the requests about its objects."""
+
+    requests: set[tuple[str, str]] = field(default_factory=set)
+    """Task and text of each chosen exchange."""
+    connections: set[str] = field(default_factory=set)
+    """Connections of clients, "client>server" and reverse."""
+    first_ns: int = 0
+    """Time of the first chosen exchange. Earlier deaths of a machine are no evidence."""
+
+    def add_exchanges(self, concerned: ConcernedExchanges, events: Sequence[TraceEvent]) -> list[TraceEvent]:
+        """Add the chosen exchanges, and return the events with one event for each exchange."""
+        self.connections |= concerned.connections
+        self.names = list(dict.fromkeys((*concerned.objects[:_OBJECTS_MAX], *self.names)))
+        shown = []
+        for event, is_chosen in concerned.events(events):
+            shown.append(event)
+            if is_chosen:
+                self.first_ns = min(self.first_ns, event.now_ns) if self.requests else event.now_ns
+                self.requests.add((event.task, event.text))
+        return shown
+
+    def relevance(self, event: TraceEvent) -> int:
+        if (event.task, without_times(event.text)) in self.requests:
+            return BYTES
+        if event.kind in ("send", "receive") and event.text.partition(",")[0] in self.connections:
+            return NO_EVIDENCE
+        relevance = FailureSubjects.relevance(self, event)
+        if self.connections and event.kind in _NO_EVIDENCE:
+            return NO_EVIDENCE
+        if not self.requests:
+            return relevance
+        if event.kind == REQUEST:
+            return OTHER
+        if event.kind == "kill" and (event.now_ns < self.first_ns or not _LIFE.fullmatch(event.text)):
+            return NO_EVIDENCE
+        # Requests tell more than the operations of a task.
+        return OTHER if relevance == TASK and not event.kind.startswith(_FAULTS) else relevance
+
+
+def subjects_of_violations(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> RunSubjects:
     """Return the messages, bytes, files and tasks in the violations. The ledger has the log offset of each message."""
-    concern, root = FailureSubjects(), config.store_path_root_dir
+    concern, root = RunSubjects(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place_of_violation(concern, violation, config)
         text = f"{violation.summary} {violation.expected} {violation.found}"
@@ -107,7 +172,7 @@ def subjects_of_violations(
     return concern
 
 
-def _add_place_of_violation(concern: FailureSubjects, violation: Violation, config: StoreConfig) -> None:
+def _add_place_of_violation(concern: RunSubjects, violation: Violation, config: StoreConfig) -> None:
     if not violation.file:
         return
     root = config.store_path_root_dir
@@ -119,7 +184,7 @@ def _add_place_of_violation(concern: FailureSubjects, violation: Violation, conf
     concern.paths |= {*paths} - {*config.commit_log_directories}
 
 
-def _add_put_subjects(concern: FailureSubjects, put: PutEntry, config: StoreConfig, *, has_entry: bool) -> None:
+def _add_put_subjects(concern: RunSubjects, put: PutEntry, config: StoreConfig, *, has_entry: bool) -> None:
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]

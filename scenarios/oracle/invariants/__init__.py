@@ -54,9 +54,12 @@ INVARIANTS: dict[str, str] = {
     "ISO": "a second instance on the same directory is refused and changes no file",
     "START": "every crash image opens",
     "LIVE": "without faults, puts are answered and records become visible in time",
-    "QUIET": "once users are done and faults have ended, every cursor reaches its end within its configured time",
+    "QUIET": (
+        "once users are done and faults have ended, every cursor reaches its end within its configured time, and a "
+        "table of brokers has exactly what was registered"
+    ),
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
-    "META": "a start reads the last durable progress or newer progress, and never more than was reported",
+    "META": ("progress, topics, groups and keys are as last changed, and after a start as last made durable or newer"),
     "SCAN": (
         "recovery reads as much of the log as the settings and the checkpoint require, and no more; after a clean stop "
         "it reports no damage and changes no queue entry"

@@ -348,8 +348,8 @@ def _early_time_out(
         limit_ms, excused = plan.flush.sync_timeout_ms, allowances.count_sync_errors(disk) > 0
     if waited_ms >= limit_ms or excused:
         return ()
-    summary = f"{name}: timed out after {waited_ms} ms"
-    return (Violation("STATUS", summary, "", -1, "status", f"{limit_ms} ms", status.value),)
+    summary, expected = f"{name}: timed out after {waited_ms} ms", f"{status.value} after {limit_ms} ms"
+    return (Violation("STATUS", summary, "", -1, "status", expected, f"{status.value} after {waited_ms} ms"),)
 
 
 def _stored_violation(put: PutEntry, refusal: PutMessageStatus, status: PutMessageStatus) -> Sequence[Violation]:

@@ -122,7 +122,7 @@ class AccessClient(BrokerUser):
         verdict = verdicts.pop() if len(verdicts) == 1 and model.changes <= changes + 1 else None
         # A busy broker answers before it looks at the account.
         if reply is not None and reply.is_of_this_life and reply.response.code != ResponseCode.SYSTEM_BUSY:
-            self.run.report(check_access(access, verdict, is_refused=_is_refused(reply)))
+            self.run.report(check_access(access, verdict, reply.text, is_refused=_is_refused(reply)))
             account.hits["access refused"] += _is_refused(reply)
         return reply
 
@@ -240,7 +240,7 @@ class AccessClient(BrokerUser):
         if reply is None or not model.is_under_way(rules):
             return
         if reply.is_of_this_life and reply.response.code != ResponseCode.SYSTEM_BUSY:
-            self.run.report(check_access(access, verdicts.pop(), is_refused=_is_refused(reply)))
+            self.run.report(check_access(access, verdicts.pop(), reply.text, is_refused=_is_refused(reply)))
         if reply.is_success:
             model.end_change(reply.answered_ns)
             self.run.accounts[broker].hits["account changed"] += 1

@@ -72,6 +72,13 @@ class Reply(NamedTuple):
     def is_success(self) -> bool:
         return self.response.code == ResponseCode.SUCCESS
 
+    @property
+    def text(self) -> str:
+        """Code and remark."""
+        code = self.response.code
+        name = next((each.name for each in ResponseCode if each == code), str(code))
+        return ", ".join(filter(None, (name, self.response.remark)))
+
     def field(self, name: str) -> int:
         return int(self.response.ext_fields[name])
 

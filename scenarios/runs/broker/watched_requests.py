@@ -25,7 +25,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
-from ...oracle.evidence import Violation, place_of
+from ...oracle.evidence import FoundInRequest, Violation, place_of
 from ...oracle.invariants import live, status
 from ...oracle.queue_locks import QueueLocks
 from .answers import put_status_of_response
@@ -257,4 +257,6 @@ class WatchedRequests:
 
     def _report_in_task(self, found: list[Violation]) -> None:
         """Report in a separate task, because a server turns the exceptions of a processor into answers."""
+        if self._kernel.trace is not None:
+            self._kernel.trace.emit(FoundInRequest(found))
         self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))

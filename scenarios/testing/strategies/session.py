@@ -22,7 +22,7 @@ from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import config_of, core_of, initial_image_of, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
-from ...oracle.evidence import place_of
+from ...oracle.evidence import frames_of
 from ...oracle.invariants import consumers
 from ...oracle.judge import Judge, StopOnViolation
 from ...oracle.ledger import Ledger
@@ -211,7 +211,7 @@ class StoreSession:
             store.load()
         except Exception as error:
             text = f"the store cannot be opened: {type(error).__name__}: {error}"
-            self._judge.report_and_stop("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
+            self._judge.report_and_stop("START", text, "load", "", "", detail=f"raised in {frames_of(error)}")
         self._store = store
         self._judge.judge_recovery(store, disk)
         fields = self._plan, store, disk, self.ledger, self._judge.report

@@ -105,7 +105,7 @@ def test_the_story_of_a_finding_shows_the_crashed_life_and_counts_events_of_the_
     head, *lines = finding.story
     told = [line.partition(" ms  ")[2] for line in lines]
 
-    assert re.fullmatch(r"\d+ of \d+ events are left out; the others concern .*first", head)
+    assert re.fullmatch(r"\d+ of \d+ events, chosen for .*first", head)
     lost = {decision.label.split()[1] for decision in finding.record.decisions if decision.label.startswith("create ")}
     assert lost
     assert {f"first/main: {kind} {path}" for kind in ("create", "write") for path in lost} <= set(told)

@@ -19,6 +19,7 @@ from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.pairs import OccurredPairs
 from tornlog.scenarios.campaigns.runner import CampaignReach, Tally
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.runs.marks import MARKS
 
 
@@ -149,7 +150,8 @@ def test_a_violation_shows_file_offset_field_expected_and_found(failure: Failure
     violation = Violation("DUR", "m1 is [gone]", "commitlog/0", 4096, "record", "m1", "KEYS\1m2\2TAGS\1a")
     found = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     at = found.index("  DUR: m1 is [gone]")
-    assert found[at + 1 : at + 5] == [
+    assert found[at + 1 : at + 6] == [
+        f"    promise:  {INVARIANTS['DUR']}",
         "    file:     commitlog/0 @ byte 4096",
         "    field:    record",
         "    expected: m1",
@@ -181,7 +183,8 @@ def test_a_deadlock_report_has_a_line_for_every_task(failure: Failure) -> None:
     violation = Violation("LIVE", "deadlock at 3 ms\n  a waits for b\n  b waits for a", field="progress")
     found = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     at = found.index("  LIVE: deadlock at 3 ms")
-    assert found[at + 1 : at + 4] == ["    a waits for b", "    b waits for a", "  events:"]
+    promise = f"    promise:  {INVARIANTS['LIVE']}"
+    assert found[at + 1 : at + 5] == ["    a waits for b", "    b waits for a", promise, "  events:"]
 
 
 def test_only_the_first_of_many_violations_are_shown_and_the_rest_is_counted(failure: Failure) -> None:

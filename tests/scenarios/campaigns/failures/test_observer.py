@@ -1,6 +1,7 @@
 """Observed runs: damage, faults, errors of the store and answers are in the story, with times and lines of code."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,30 @@ def test_a_finding_about_the_checkpoint_shows_its_three_times() -> None:
     assert violation.found in times.groups()[2:4], "the queue time is wrong"
 
 
+def test_an_error_of_a_load_has_all_frames_of_the_store() -> None:
+    (detail,) = (one.detail for one in failure_of("full-disk-ends-load").violations[:1])
+
+    frames = [frame.rpartition(" ")[2] for frame in detail.split(" < ")]
+    assert detail.startswith("raised in store/log/segment_queue.py:")
+    assert frames[0] == "create"
+    assert {"_overwrite_entries", "load"} <= set(frames)
+
+
+def test_the_text_has_the_promise_and_the_values_of_further_violations() -> None:
+    failure = failure_of("no-dir-fsync-on-rollover")
+    second = replace(failure.violations[0], summary="another one", expected="m0.0.7", found="none")
+    lines = failure_text(replace(failure, original=replace(failure.original, violations=[second, second]))).lines
+
+    texts = [line.text for line in lines]
+    assert "promise:  every promised message is present with its bytes" in texts
+    assert texts[texts.index("events") - 1] == "record: expected m0.0.7, found none"
+
+
+def test_a_function_that_a_bug_replaces_is_not_named() -> None:
+    lines = failure_of("no-dir-fsync-on-rollover").original.story
+    assert not [line for line in lines if "mutants" in line]
+
+
 def test_the_story_shows_the_count_at_which_dispatch_gave_up() -> None:
     failure = failure_of("dispatch-adds-failures-up")
 
@@ -105,9 +130,9 @@ def test_the_story_shows_the_count_at_which_dispatch_gave_up() -> None:
 def test_sends_between_which_another_one_matters_are_not_merged() -> None:
     story = failure_of("lock-not-renewed").original.story
 
-    requests = [line.split(", ")[1].split(" ")[0] for line in story if "/lock: send " in line]
-    assert requests[-2:] == ["UNLOCK_BATCH_MQ", "LOCK_BATCH_MQ"], "the lock after the unlock is a line of its own"
-    assert "LOCK_BATCH_MQ" in requests[:-2]
+    requests = [found[1] for line in story if (found := re.search(r"/lock: (?:judged )?request (\w+)", line))]
+    last = ["LOCK_BATCH_MQ", "UNLOCK_BATCH_MQ", "LOCK_BATCH_MQ", "LOCK_BATCH_MQ"]
+    assert requests[-4:] == last, "the lock after the unlock, and the lock of the other client, are lines of their own"
 
 
 @pytest.mark.parametrize(

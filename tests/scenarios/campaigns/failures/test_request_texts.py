@@ -1,7 +1,10 @@
 """Request texts: the remoting commands on a simulated network, described for a story."""
 
+import re
+
 import pytest
 
+from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.request_texts import RequestTexts
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.scenario import Scenario
@@ -22,9 +25,10 @@ def answer(code: int, opaque: int = 7) -> RemotingCommand:
 
 def test_an_answer_is_described_with_the_request_of_the_other_direction() -> None:
     texts = RequestTexts()
-    assert texts.text_of_sent(ASKS, encode_frame(PULL)) == "PULL_MESSAGE T0/1 queueOffset=3"
+    assert texts.text_of_sent(ASKS, encode_frame(PULL)) == "PULL_MESSAGE T0/1 queueOffset=3 consumerGroup=g"
     found = texts.text_of_sent(ANSWERS, encode_frame(answer(ResponseCode.PULL_NOT_FOUND)))
     assert found == "answer to PULL_MESSAGE T0/1: PULL_NOT_FOUND nextBeginOffset=4, why"
+    assert [each.answer for each in texts.exchanges] == ["PULL_NOT_FOUND nextBeginOffset=4, why"]
     assert texts.text_of_sent(ANSWERS, encode_frame(answer(9_999, 8))).startswith("answer to a request: 9999")
 
 
@@ -43,16 +47,36 @@ def test_other_protocols_have_no_text(data: bytes) -> None:
 def test_fields_of_short_headers_have_their_names_and_json_bodies_are_cut() -> None:
     texts = RequestTexts()
     send = RemotingCommand(
-        RequestCode.SEND_MESSAGE_V2, 1, ONE_WAY_FLAG, ext_fields={"b": "T", "e": "2"}, body=b"{" * 500
+        RequestCode.SEND_MESSAGE_V2, 1, ONE_WAY_FLAG, ext_fields={"a": "g", "b": "T", "e": "2"}, body=b"{" * 500
     )
     text = texts.text_of_sent(ASKS, encode_frame(send))
-    assert text.startswith("SEND_MESSAGE_V2 T/2 {")
+    assert text.startswith("SEND_MESSAGE_V2 T/2 producerGroup=g {")
     assert len(text) < 140
 
 
-def test_the_story_of_a_broker_has_the_request_that_was_answered_wrongly() -> None:
-    mutant = "leave-not-announced"
+def failure_of(mutant: str) -> Failure:
     scenario = Scenario("case", "every promise holds", MUTANTS[mutant].needs)
     results = (run_seed(scenario, seed, mutant=mutant) for seed in range(40))
-    failure = next(result.failure for result in results if result.failure is not None)
-    assert "UNREGISTER_CLIENT members clientID=" in str(failure.to_json())
+    return next(result.failure for result in results if result.failure is not None)
+
+
+def test_the_story_of_a_broker_has_the_request_that_was_answered_wrongly() -> None:
+    assert "UNREGISTER_CLIENT members clientID=" in str(failure_of("leave-not-announced").to_json())
+
+
+def test_a_finding_has_the_judged_request_with_the_function_of_the_store_that_handled_it() -> None:
+    story = failure_of("missing-message-sent-back").original.story
+
+    (judged,) = (line for line in story if " judged request " in line)
+    assert " judged request CONSUMER_SEND_MSG_BACK consumers offset=" in judged
+    assert re.search(r" -> SUCCESS \(\S*life-\d\)  \[broker/processors/send\.py:\d+ send_back]$", judged)
+    assert not [line for line in story if "split delivery" in line or "mutants/" in line]
+
+
+def test_a_request_that_a_server_judges_before_its_answer_is_named() -> None:
+    story = failure_of("unregistering-removes-the-name").original.story
+
+    (judged,) = (line for line in story if " judged request " in line)
+    assert re.search(r" -> (answer checked in life-0/admin|SUCCESS, )", judged)
+    assert judged.endswith(" <lambda>]")
+    assert [line for line in story if " request UNREGISTER_BROKER brokerName=" in line]

@@ -33,7 +33,7 @@ def test_the_story_has_events_on_the_bytes_of_the_violation() -> None:
     )
 
     assert len(story) <= STORY_LINES
-    assert story[0].startswith("494 of 503 events are left out; the others concern commitlog/0")
+    assert story[0].startswith("4 of 503 events, chosen for commitlog/0")
     assert "store commitlog/0 [100, 300)" in story[1]
     assert "[300, 500)" in story[2]
 
@@ -76,12 +76,40 @@ def test_the_story_has_events_on_a_file_that_an_error_names() -> None:
     assert "create commitlog/4096" in story[1]
 
 
+def test_callers_are_named_at_a_write_of_the_violated_bytes_only() -> None:
+    place = "log/segment.py:67 < log/commit_log.py:198 < message_store.py:378 < services/transaction_service.py:195"
+    wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")._replace(place=place)
+    other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")._replace(place=place)
+    story = story_of(with_other_events(wrote, other), [Violation("PREFIX", "a wrong record", LOG, 150)], CONFIG)
+
+    assert story[1].endswith(f"  [{place}]")
+    assert story[2].endswith("  [log/segment.py:67 < log/commit_log.py:198]")
+
+
+def test_bytes_that_were_written_twice_have_their_first_write() -> None:
+    wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
+    again = event(2, "heal/main", "store", f"{LOG} [0, 4096)")
+    story = story_of(with_other_events(wrote, again), [Violation("PREFIX", "a wrong record", LOG, 150)], CONFIG)
+
+    state = "first written at 1.000 ms by life-0/producer-0, last written at 2.000 ms by heal/main, "
+    assert [state in line for line in story if " state " in line] == [True]
+
+
+def test_many_damaged_files_leave_room_for_the_one_of_the_violation() -> None:
+    removed = [event(n, "disk", "damaged while off, removed:", f"/store/consumequeue/T1/{n}") for n in range(9)]
+    own = event(1, "disk", "damaged while off, removed:", NEXT)
+    story = story_of(with_other_events(own, *removed), [Violation("DUR", "a lost record", NEXT, 5)], CONFIG)
+
+    assert [line.rpartition(" ")[2] for line in story if "removed" in line].count("commitlog/4096") == 1
+    assert sum("removed" in line for line in story) == 4
+
+
 def test_the_story_of_a_short_run_is_complete() -> None:
     events = [event(number, "life-0/main", "create", LOG) for number in range(STORY_LINES)]
     violation = Violation("DUR", "m0.0.0 was promised and is gone")
 
     assert len(story_of(events, [violation], CONFIG)) == STORY_LINES
-    assert "left out" in story_of([*events, events[-1]], [violation], CONFIG)[0]
+    assert " of 15 events" in story_of([*events, events[-1]], [violation], CONFIG)[0]
 
 
 def test_the_story_has_the_write_of_the_lost_message() -> None:
@@ -91,7 +119,7 @@ def test_the_story_has_the_write_of_the_lost_message() -> None:
     assert failure is not None
     breach = failure.original
     assert len(breach.story) <= STORY_LINES
-    assert breach.story[0].partition(" events are left out")[1]
+    assert " events, chosen for " in breach.story[0]
     offset, name = breach.violations[0].offset, breach.violations[0].summary.split()[0]
     assert (breach.violations[0].invariant, offset >= 0, name[0]) == ("DUR", True, "m")
     assert any(": store commitlog/" in line and "[log/segment.py:" in line for line in breach.story)
