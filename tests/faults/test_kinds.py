@@ -201,6 +201,22 @@ def take_points(seed: str, on: bool) -> Counter[str]:
     return disturbances.injected + starving.injected
 
 
+def sleep_side_by_side(seed: str, on: bool) -> Counter[str]:
+    """Let two tasks sleep for times that differ by 1 ms, with or without late timers."""
+    choices, kernel, machine = bare_world(seed)
+    plan = DisturbancePlan(timer_slack_us=1_000 if on else 0)
+    disturbances = Disturbances(kernel, choices.stream("disturbances"), plan)
+
+    def body() -> None:
+        machine.tasks.spawn("other", lambda: machine.tasks.sleep(5)).join(10)
+        machine.tasks.spawn("other", lambda: machine.tasks.sleep(5))
+        machine.tasks.sleep(4)
+
+    disturbances.start()
+    kernel.run(machine, body, time_limit_ns=10**9)
+    return disturbances.injected
+
+
 class Networked(NamedTuple):
     """Two hosts that exchange data until one dies, with the given faults."""
 
@@ -294,6 +310,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "SIGBUS on full disk": OwnTwin(store_to_hole),
     **dict.fromkeys(("bit rot", "zeroed sector", "swapped pages"), OwnTwin(let_image_rot)),
     **dict.fromkeys(("paused task", "paused machine", "clock step", "starved task"), OwnTwin(take_points)),
+    "late timers": OwnTwin(sleep_side_by_side),
     "split delivery": Networked(NetworkPlan(split_chance=0.3)),
     "late delivery": Networked(NetworkPlan(late_chance=0.3)),
     "partition": Networked(NetworkPlan(partition_chance=0.1)),

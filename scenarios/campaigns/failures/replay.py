@@ -66,8 +66,8 @@ def verified_run(record: RunRecord) -> FailingRun:
 def _failing_run(replayed: RunReplay, trace: RunObserver) -> FailingRun:
     outcome = replayed.result
     plan = outcome.plan
-    told = trace, outcome.violations, config_of(plan), outcome.ledger
-    story = story_of(*told, is_alone=plan.is_alone, exchanges=trace.exchanges, judged=trace.judged)
+    parts = trace, outcome.violations, config_of(plan), outcome.ledger
+    story = story_of(*parts, is_alone=plan.is_alone, exchanges=trace.exchanges, judged=trace.judged)
     size = run_size_of(replayed)
     return FailingRun(replayed.record, outcome.digest, outcome.violations, story, size, outcome.steps)
 
