@@ -1,8 +1,8 @@
 """Sizes: chooses random lengths of bodies and properties, often at limits of the store.
 
 A body that can fill the segment up to the shortest blank record mostly does so, or has one byte less, or one more and
-goes to the next segment. Only users of a store know where its log ends. Others may put meanwhile, but the length is
-recorded, so a replay does not depend on the schedule. One other body in four has a length at a limit:
+goes to the next segment. Only users of a store know where its log ends. It depends on the schedule, and so do the later
+requests of that producer; a replay takes the recorded lengths. One other body in four has a length at a limit:
 
     0, maximum  an empty body, and the longest of the plan
     limit       the longest body that the settings accept, one byte less, and one byte more, which is refused

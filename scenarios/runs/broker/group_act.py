@@ -31,7 +31,8 @@ from .refused_requests import TRANSIENT
 
 GROUP, _GROUPS = "modelled", ("{}", "{}-2", "other-{}")
 """Each name of a group begins or ends with another."""
-_OFFSETS_MAX = 9
+_OFFSETS = (0, 1, 1, 2, 3, 9)
+"""Mostly before the end of a queue, which has few messages."""
 _NS_MAX = 60_000_000_000
 """A longer act is given up, because the broker drops a client after 120 s without a heartbeat."""
 _MODES = tuple(
@@ -206,7 +207,7 @@ class GroupAct:
 
     def _commit(self, client: GroupClient, group: str, topic: str, last: int) -> GroupChange:
         queue = topic, self.stream.randint(0, last, "modelled queue")
-        offset = self.stream.randint(0, _OFFSETS_MAX, "modelled offset")
+        offset = self.stream.choice(_OFFSETS, "modelled offset")
         command = update_offset_command(*queue, offset, group)
         return GroupChange(client, command, lambda model: model.commit(group, queue, offset))
 

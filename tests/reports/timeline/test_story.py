@@ -35,7 +35,7 @@ def test_the_story_shows_that_the_file_of_the_message_lost_its_name(lost: RunRec
 
 
 def test_warming_a_page_does_not_count_as_writing_a_record() -> None:
-    run = record_seed(SCENARIOS["segment-rollover-crash"], 46, mutant="no-dir-fsync-on-rollover")
+    run = record_seed(SCENARIOS["segment-rollover-crash"], 64, mutant="no-dir-fsync-on-rollover")
     put = run.puts[run.broken[0].puts[0]]
     warm_up = next(
         one for one in run.operations if one.path == put.path and one.kind == "store" and one.begin > put.asked
