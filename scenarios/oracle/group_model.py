@@ -1,4 +1,4 @@
-"""Group model: what a broker must know about groups for which a single user sends one request after another.
+"""Group model: the state of groups that a broker must have after the requests of a single user.
 
     offsets         the last commit, clone or removal
     members         clients by heartbeat, until they unregister or their connections end

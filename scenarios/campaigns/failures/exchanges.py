@@ -74,7 +74,7 @@ class Exchange:
         return {word for word in found if _WORD.fullmatch(word)}
 
     def text(self, objects: Sequence[str]) -> str:
-        """Describe the request. A long body is cut, but for the first of the objects in it."""
+        """Describe the request. A long body is cut around the first of the objects."""
         fields = (
             f"{name}={_cut(value)}"
             for name, value in self.fields.items()
@@ -104,7 +104,7 @@ class ConcernedExchanges:
     def __init__(
         self, exchanges: Sequence[Exchange], judged: Exchange | None, violations: Sequence[Violation], last: int
     ) -> None:
-        """judged: the exchange whose answer was checked, if known. last: the number of the last event."""
+        """judged: the exchange with the checked answer, if known. last: the number of the last event."""
         asked = [each for each in exchanges if each.asked is not None and each.asked <= last]
         counts = Counter(word for each in asked for word in each.words)
         weights = _weights_of_objects(violations, judged, counts)

@@ -59,7 +59,7 @@ INVARIANTS: dict[str, str] = {
         "table of brokers has exactly what was registered"
     ),
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
-    "META": ("progress, topics, groups and keys are as last changed, and after a start as last made durable or newer"),
+    "META": "progress, topics, groups and keys are as last changed, and after a start as last made durable or newer",
     "SCAN": (
         "recovery reads as much of the log as the settings and the checkpoint require, and no more; after a clean stop "
         "it reports no damage and changes no queue entry"

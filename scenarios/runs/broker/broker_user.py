@@ -46,7 +46,7 @@ class UserContext:
     streams: Callable[[str], Stream]
     report: Callable[[Iterable[Violation]], None]
     master_store: Callable[[str], MessageStore | None]
-    """The store of a broker's running master; None while there is none."""
+    """The store of a broker's running master; None while no master runs."""
     store_at: Callable[[BrokerAddress], MessageStore | None]
     """The store of a broker that runs."""
     now_ns: Callable[[], int]
@@ -154,7 +154,7 @@ class BrokerUser:
     def send(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int = ANSWER_MS
     ) -> tuple[RemotingCommand | None, int]:
-        """Return a broker's answer, None if there is none, and the time in ns at which the request was sent."""
+        """Return a broker's answer or None, and the time in ns at which the request was sent."""
         insisted = self.insists
         if broker is None:
             return None, 0

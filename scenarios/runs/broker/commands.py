@@ -118,7 +118,7 @@ def consumer_heartbeat(
 
 
 def groups_heartbeat(client_id: str, groups: Iterable[str]) -> RemotingCommand:
-    """Return the heartbeat of a client that is a member of several groups and subscribes to nothing."""
+    """Return the heartbeat of a client that is a member of several groups without subscriptions."""
     consumers = [{"groupName": group, "subscriptionDataSet": []} for group in groups]
     return heartbeat_command(client_id, consumers=consumers)
 

@@ -1,6 +1,7 @@
 """Group act: two clients of one operator, the groups that only they use, the model of these, and requests for changes.
 
-Each client has a connection of its own. The next request waits for the answer, so each answer is certain.
+Each client has a connection of its own. The next request waits for the answer, so each answer is certain,
+except in a `group_race`.
 Source: RocketMQ ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
@@ -171,10 +172,10 @@ class GroupAct:
                 "LOCK", f"{change.client.client_id} gets wrong locks", sorted(expected), granted_queues(reply.response)
             )
 
-    def heartbeat(self, client: GroupClient, *, of: str = "") -> GroupChange:
-        """of: the only group that consumes or produces. Empty: any of the act's groups."""
-        stream, possible = self.stream, [of] if of else self.groups
-        groups = [group for group in possible if of or stream.chance(0.5, "consumes for it")]
+    def heartbeat(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
+        """chosen: the only group that consumes or produces. Empty: any of the act's groups."""
+        stream, possible = self.stream, [chosen] if chosen else self.groups
+        groups = [group for group in possible if chosen or stream.chance(0.5, "consumes for it")]
         producers = [group for group in possible if stream.chance(0.3, "produces for it")]
         drawn = {group: (stream.choice(_MODES, "how"), self._draw_subscriptions()) for group in groups}
         consumers_ = [_consumer_data(group, how, wanted) for group, (how, wanted) in drawn.items()]
@@ -188,8 +189,8 @@ class GroupAct:
         command = heartbeat_command(client.client_id, producers=producers, consumers=consumers_)
         return GroupChange(client, command, apply)
 
-    def unregister(self, client: GroupClient, *, of: str = "") -> GroupChange:
-        group, kinds = of or self.draw_group(), self.stream.choice(("consumers", "producers", "both"), "leaves")
+    def unregister(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
+        group, kinds = chosen or self.draw_group(), self.stream.choice(("consumers", "producers", "both"), "leaves")
         consumes, produces = kinds != "producers", kinds != "consumers"
 
         def apply(model: GroupModel) -> None:
@@ -201,9 +202,9 @@ class GroupAct:
         command = unregister_command(client.client_id, group, consumers=consumes, producers=produces)
         return GroupChange(client, command, apply)
 
-    def commits(self, client: GroupClient, *, of: str = "") -> Sequence[GroupChange]:
+    def commits(self, client: GroupClient, *, chosen: str = "") -> Sequence[GroupChange]:
         """Commit an offset in each topic."""
-        return [self._commit(client, of or self.draw_group(), topic, last) for topic, last in self._known_topics()]
+        return [self._commit(client, chosen or self.draw_group(), topic, last) for topic, last in self._known_topics()]
 
     def _commit(self, client: GroupClient, group: str, topic: str, last: int) -> GroupChange:
         queue = topic, self.stream.randint(0, last, "modelled queue")
@@ -211,21 +212,21 @@ class GroupAct:
         command = update_offset_command(*queue, offset, group)
         return GroupChange(client, command, lambda model: model.commit(group, queue, offset))
 
-    def clone(self, client: GroupClient, *, of: str = "") -> GroupChange:
-        source, target = self.draw_group_with_offsets(), of or self.draw_group()
+    def clone(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
+        source, target = self.draw_group_with_offsets(), chosen or self.draw_group()
         topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
         fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
         command = make_request(RequestCode.CLONE_GROUP_OFFSET, **fields)
         return GroupChange(client, command, lambda model: model.clone(source, target, topic))
 
-    def delete(self, client: GroupClient, *, of: str = "") -> GroupChange:
-        group, removes_offsets = of or self.draw_group(), self.stream.chance(0.5, "removes")
+    def delete(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
+        group, removes_offsets = chosen or self.draw_group(), self.stream.chance(0.5, "removes")
         fields = {"groupName": group, "removeOffset": removes_offsets}
         command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **fields)
         return GroupChange(client, command, lambda model: model.delete(group, removes_offsets=removes_offsets))
 
-    def set_group(self, client: GroupClient, *, of: str = "") -> GroupChange:
-        group, stream = of or self.draw_group(), self.stream
+    def set_group(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
+        group, stream = chosen or self.draw_group(), self.stream
         settings = GroupSettings(*(stream.chance(0.7, f"group {name}") for name in GroupSettings._fields))
         fields: dict[str, Any] = {"groupName": group, "consumeEnable": settings.consumes}
         fields |= {"consumeBroadcastEnable": settings.broadcasts, "notifyConsumerIdsChangedEnable": settings.notifies}
@@ -233,9 +234,9 @@ class GroupAct:
         command = RemotingCommand(code, 0, body=encode_json_body(fields))
         return GroupChange(client, command, lambda model: model.set_group(group, settings))
 
-    def lock(self, client: GroupClient, *, of: str = "") -> GroupChange:
+    def lock(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
         """Lock some queues, or unlock them."""
-        group, stream = of or self.draw_group(), self.stream
+        group, stream = chosen or self.draw_group(), self.stream
         queues = [queue for queue in self.known_queues() if stream.chance(0.7, "locks it")]
         unlocks = stream.chance(0.3, "unlocks")
         code = RequestCode.UNLOCK_BATCH_MQ if unlocks else RequestCode.LOCK_BATCH_MQ

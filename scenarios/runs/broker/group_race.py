@@ -37,11 +37,11 @@ def race(act: GroupViews) -> None:
     group, queues = act.draw_group(), act.known_queues()
     if act.stream.chance(_CHANGE_CHANCE, "the only member changes"):
         comes, leaves = act.stream.choice((act.clients, act.clients[::-1]), "who comes")
-        act.make(act.heartbeat(leaves, of=group))
-        act.make(act.unregister(comes, of=group))
-        changes = [act.heartbeat(comes, of=group), act.unregister(leaves, of=group)]
+        act.make(act.heartbeat(leaves, chosen=group))
+        act.make(act.unregister(comes, chosen=group))
+        changes = [act.heartbeat(comes, chosen=group), act.unregister(leaves, chosen=group)]
     elif act.stream.chance(_LOCK_CHANCE, "locks at once"):
-        changes = [act.lock(client, of=group) for client in act.clients]
+        changes = [act.lock(client, chosen=group) for client in act.clients]
     else:
         changes = [_draw_change(act, client, group) for client in act.clients]
     granted = _make_at_once(act, changes)
@@ -66,9 +66,9 @@ def race(act: GroupViews) -> None:
 def _draw_change(act: GroupViews, client: GroupClient, group: str) -> GroupChange:
     stream = act.stream
     draws = (act.heartbeat, act.heartbeat, act.unregister, act.unregister, act.clone, act.delete, act.set_group)
-    if stream.chance(_COMMIT_CHANCE, "commits at once") and (commits := act.commits(client, of=group)):
+    if stream.chance(_COMMIT_CHANCE, "commits at once") and (commits := act.commits(client, chosen=group)):
         return stream.choice(commits, "commit at once")
-    return stream.choice(draws, "change at once")(client, of=group)
+    return stream.choice(draws, "change at once")(client, chosen=group)
 
 
 def _make_at_once(act: GroupViews, changes: Sequence[GroupChange]) -> Granted:

@@ -168,7 +168,7 @@ class StoredBroker(Node):
         self._replication.replicas.record_new_disk(self.host)
 
     def record_crash(self, profile: CrashProfile) -> None:
-        """Record that a slave has lost what is in its page cache only."""
+        """Record that a slave has lost the data that was only in its page cache."""
         assert self._replication is not None, "the node is a slave"
         self._replication.slave_crashed(self, profile, sync_flush=self._plan.cluster.slave_sync_flush)
 

@@ -204,7 +204,7 @@ class RoleChanges(NetworkRun):
         self._start_again(node, name, replication)
 
     def _start_again(self, node: ClusterNode, name: str, replication: ReplicationJudge) -> None:
-        """Start a node after its disk was judged. name: what is special about its next life."""
+        """Start a node after its disk was judged. name: marks the names of machine and disk."""
         disk = node.lasting.find_disk(f"{node.name}/{name}", faulty=False)
         machine = self._switch_on(node, f"{node.name}-{name}", disk)
 
