@@ -10,7 +10,6 @@ task can run. Only the hub unwinds tasks, in a fixed order, and raises the error
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -28,6 +27,7 @@ from .machine import Machine, SimTask, WaitReason
 from .policies import ENDLESS, Policy, WatchingPolicy
 from .process import counted_steps
 from .task_greenlets import take_greenlet
+from .timers import Timers
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
@@ -35,7 +35,6 @@ _DECISION = 1 << 63  # tags of digest words; file operations use other codes
 _TIME_JUMP = 1 << 62
 _KILL = 1 << 61
 _TASK_END = 1 << 60
-_TIMERS_MIN = 64  # a heap with fewer timers is not worth compacting
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may catch MachineDied and make another world call."""
 _RECENT_SWITCHES = 3_000
@@ -45,58 +44,6 @@ _BUSY_PART = 20  # a task with less than 5 % of the steps is not busy
 # Greenlets that are never released: garbage collection would raise GreenletExit in them, and their tasks could catch it
 # too.
 _unstoppable: list[greenlet] = []
-
-
-class Timers:
-    """A heap of timers: (due_ns, sequence, task, park number).
-
-    A park is one wait of a task. A timer is stale after the end of the park with its number. Invariant: at most one
-    timer per task is not stale.
-    """
-
-    __slots__ = ("_heap", "_sequence", "_stale_check_size")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, SimTask, int]] = []
-        self._sequence = 0
-        self._stale_check_size = _TIMERS_MIN
-
-    def push(self, due_ns: int, task: SimTask) -> None:
-        self._sequence += 1
-        heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
-        if len(self._heap) > self._stale_check_size:
-            self._drop_stale_timers()
-
-    def next_due_ns(self) -> int | None:
-        heap = self._heap
-        while heap:
-            due_ns, _, task, park_number = heap[0]
-            if task.waiting is not None and task.park_number == park_number:
-                return due_ns
-            heappop(heap)
-        return None
-
-    def pop_due(self, until_ns: int) -> tuple[int, list[SimTask]]:
-        """Remove all timers due by until_ns. Returns the last due time and the tasks, sorted by due time, then by
-        `push`.
-        """
-        last_ns, tasks = 0, []
-        heap = self._heap
-        while heap and heap[0][0] <= until_ns:
-            due_ns, _, task, park_number = heappop(heap)
-            if task.waiting is not None and task.park_number == park_number:
-                last_ns = due_ns
-                tasks.append(task)
-        return last_ns, tasks
-
-    def clear(self) -> None:
-        self._heap.clear()
-
-    def _drop_stale_timers(self) -> None:
-        live = (entry for entry in self._heap if entry[2].waiting is not None)
-        self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
-        heapify(self._heap)
-        self._stale_check_size = max(_TIMERS_MIN, 4 * len(self._heap))  # rare, so a push costs O(log n) on average
 
 
 class NoSchedulingPoints:
