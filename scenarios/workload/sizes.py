@@ -1,8 +1,8 @@
 """Sizes: chooses random lengths of bodies and properties, often at limits of the store.
 
 A body that can fill the segment up to the shortest blank record mostly does so, or has one byte less, or one more and
-goes to the next segment. Only users of a store know where its log ends. It depends on the schedule, and so do the later
-requests of that producer; a replay takes the recorded lengths. One other body in four has a length at a limit:
+goes to the next segment. Only users of a store know where its log ends, which depends on the schedule; a replay takes
+the recorded lengths. One other body in four has a length at a limit:
 
     0, maximum  an empty body, and the longest of the plan
     limit       the longest body that the settings accept, one byte less, and one byte more, which is refused
@@ -29,19 +29,20 @@ _FILLERS = ("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}")
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
     """log_end: the end of the log, if known. other_bytes: the rest of the record."""
     most = plan.messages.body_bytes_max
-    proposed = int(stream.raw_random() * (most + 1))
+    # the same number of draws in every case, so that the end of the log does not shift later draws
+    proposed, is_filling, is_at_limit, chosen = (stream.raw_random() for _ in range(4))
     boundaries: list[int] = []
-    if log_end is not None:
+    if log_end is not None and is_filling < _FILLING_CHANCE:
         filling = plan.commit_log_bytes - log_end % plan.commit_log_bytes - BLANK_BYTES - other_bytes
-        if 0 <= filling <= most and stream.raw_random() < _FILLING_CHANCE:
+        if 0 <= filling <= most:
             boundaries = [filling + by for by in _AROUND]
-    if not boundaries and stream.raw_random() < _BOUNDARY_CHANCE:
+    if not boundaries and is_at_limit < _BOUNDARY_CHANCE:
         boundaries = [0, most]
         if plan.messages.limit_bytes:
             boundaries += [plan.messages.limit_bytes + by for by in _AROUND]
-    if possible := [size for size in boundaries if 0 <= size <= most]:
-        proposed = possible[int(stream.raw_random() * len(possible))]
-    return stream.record_draw(most + 1, "body bytes", proposed)
+    possible = [one for one in boundaries if 0 <= one <= most]
+    size = possible[int(chosen * len(possible))] if possible else int(proposed * (most + 1))
+    return stream.record_draw(most + 1, "body bytes", size)
 
 
 class LongestProperties(NamedTuple):

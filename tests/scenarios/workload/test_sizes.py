@@ -50,3 +50,13 @@ def test_the_simplest_drawn_body_is_empty() -> None:
     stream = Choices.for_replay([]).stream("producer")
 
     assert draw_body_bytes(stream, plan_with_sizes(QUIET_PLAN, 300), 1700, OTHER_BYTES) == 0
+
+
+def test_the_end_of_the_log_does_not_shift_later_draws() -> None:
+    plan, streams = plan_with_sizes(QUIET_PLAN, 300), [Choices("sizes").stream("producer") for _ in range(3)]
+
+    for stream, log_end in zip(streams, (None, 1700, 900), strict=True):
+        for _ in range(20):
+            draw_body_bytes(stream, plan, log_end, OTHER_BYTES)
+
+    assert len({stream.raw_random() for stream in streams}) == 1
