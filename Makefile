@@ -11,7 +11,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.[ch] faults/probe/tracing/native/*.[ch])
 
-.PHONY: run check test test-modules test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real gallery-page calibrate conformance soak dist release docs pictures hooks clean
+.PHONY: run check test test-modules test-slow lowest coverage lint sanitize bench peers mutation conditions compare gallery gallery-confirm gallery-real gallery-page calibrate conformance soak dist release docs pictures hooks clean
 
 TIME := 30s
 
@@ -97,6 +97,9 @@ mutation: $(DEV)  ## every mutant made by rule, for hours
 GALLERY := COLUMNS=200 $(BIN)/python -m tests.gallery --jobs $(JOBS)
 # Rows by name, as in `make gallery ONLY="lmdb zodb"`; APT=1 installs packages of the system that a row needs.
 ONLY :=
+
+conditions: $(DEV)  ## the outcomes of the store's conditions that no run reaches
+	$(BIN)/python -m tests.conditions --jobs $(JOBS)
 
 gallery: $(DEV)  ## every program of docs/gallery measured, for an hour; the site's table shows the results
 	$(GALLERY) --write $(if $(APT),--apt) $(ONLY)

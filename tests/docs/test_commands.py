@@ -61,6 +61,7 @@ ELSEWHERE = {
     "make sanitize": ".ci/run",
     "make bench": "Makefile",
     "make mutation": "tests/mutation",
+    "make conditions": "tests/conditions/test_conditions.py",
     "make soak": "tests/soak",
     "make peers": "tests/peers",
     ".ci/run": ".github/workflows/ci.yml",

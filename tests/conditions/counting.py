@@ -1,0 +1,181 @@
+"""Counting: counts the outcomes of every condition of a package.
+
+A bug in a condition goes unnoticed if no run reaches the outcome that it changes. Coverage of lines and branches does
+not show this: in `if a or b`, `b` may never decide, and `a < b` may never meet equal values. So an import hook inserts
+a call into each condition. Conditions are the tests of `if`, `while`, `x if c else y` and comprehensions, and
+comparisons elsewhere, without those of assertions. Each operand counts for itself. Its possible outcomes:
+
+    an operand of `and`, `or`, `not`   false, true
+    `<`, `<=`, `>`, `>=`               <, =, >
+    `min` and `max` of two values      <, =, >
+    an except clause                   raised
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from operator import ge, gt, le, lt
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+_TRUTH, _ORDER, _RAISED = ("false", "true"), ("<", "=", ">"), ("raised",)
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge}
+_ORDERED: dict[str, Callable[[Any, Any], Any]] = {"min": min, "max": max}
+_TEXT_CHARACTERS_MAX = 100
+_STRIDE = 3
+"""Distance of the numbers of two conditions in REACHED: the largest number of outcomes."""
+
+
+class Condition(NamedTuple):
+    """One condition, or a part of one."""
+
+    module: str
+    line: int
+    function: str
+    text: str
+    outcomes: tuple[str, ...]
+
+
+CONDITIONS: list[Condition] = []
+"""The conditions of all modules imported so far. An outcome has the number `_STRIDE * condition + outcome`."""
+REACHED: set[int] = set()
+"""Numbers of the outcomes reached since it was last cleared."""
+
+
+def reached_outcomes() -> set[tuple[Condition, str]]:
+    """Return the outcomes in REACHED."""
+    pairs = ((CONDITIONS[number // _STRIDE], number % _STRIDE) for number in REACHED)
+    return {(condition, condition.outcomes[outcome]) for condition, outcome in pairs}
+
+
+def count_conditions(package: str) -> None:
+    """Count the conditions of each module of a package that is imported after this call."""
+    assert package not in sys.modules, f"{package} is imported already"
+    sys.meta_path.insert(0, _CountingFinder(package))
+
+
+class _CountingFinder(MetaPathFinder):
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._package and not fullname.startswith(f"{self._package}."):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _CountingLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _CountingLoader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the changed source. Byte code on the disk is neither read nor written."""
+        tree = counting_tree(self.get_data(self.path).decode(), fullname)
+        return compile(tree, self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(COUNTERS)
+        super().exec_module(module)
+
+
+def counting_tree(source: str, module: str) -> ast.Module:
+    """Parse source and insert the calls. The code needs COUNTERS as global names."""
+    tree = ast.parse(source)
+    _Insertion(module).visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+class _Insertion(ast.NodeTransformer):
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._scopes: list[str] = []
+
+    def _number_of(self, node: ast.AST, outcomes: tuple[str, ...]) -> ast.Constant:
+        """Enter a condition into CONDITIONS, and return the number of its first outcome."""
+        assert isinstance(node, ast.expr | ast.ExceptHandler)
+        text, function = ast.unparse(node)[:_TEXT_CHARACTERS_MAX], ".".join(self._scopes)
+        CONDITIONS.append(Condition(self._module, node.lineno, function, text, outcomes))
+        return ast.Constant(_STRIDE * (len(CONDITIONS) - 1))
+
+    def visit(self, node: ast.AST) -> Any:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._scopes.append(node.name)
+                self.generic_visit(node)
+                self._scopes.pop()
+            case ast.Assert():
+                pass
+            case ast.If() | ast.While() | ast.IfExp():
+                test, node.test = node.test, ast.Constant(True)  # the test is counted, not visited
+                self.generic_visit(node)
+                node.test = self._count(test)
+            case ast.comprehension():
+                tests, node.ifs = node.ifs, []
+                self.generic_visit(node)
+                node.ifs = [self._count(one) for one in tests]
+            case ast.BoolOp() | ast.Compare():
+                return self._count(node)
+            case ast.Call(ast.Name(name), [one, other], []) if name in _ORDERED:
+                return _call(name, self._number_of(node, _ORDER), self.visit(one), self.visit(other))
+            case ast.ExceptHandler():
+                number = self._number_of(node.type or node, _RAISED)
+                self.generic_visit(node)
+                node.body.insert(0, ast.copy_location(ast.Expr(_call("raised", number)), node.body[0]))
+            case _:
+                self.generic_visit(node)
+        return node
+
+    def _count(self, node: ast.expr) -> ast.expr:
+        """Insert calls into the operands of a condition."""
+        match node:
+            case ast.BoolOp():
+                node.values = [self._count(one) for one in node.values]
+                return node
+            case ast.UnaryOp(op=ast.Not()):
+                node.operand = self._count(node.operand)
+                return node
+            case ast.Constant():
+                return node
+            case ast.Compare(left, [sign], [right]) if type(sign) in _COMPARISONS:
+                number = self._number_of(node, _ORDER)
+                return _call(type(sign).__name__, number, self.visit(left), self.visit(right))
+        number = self._number_of(node, _TRUTH)
+        return _call("truth", number, self.generic_visit(node) if isinstance(node, ast.Compare) else self.visit(node))
+
+
+_PREFIX = "count_condition_"
+
+
+def _call(name: str, *arguments: Any) -> ast.Call:
+    return ast.Call(ast.Name(_PREFIX + name, ast.Load()), list(arguments), [])
+
+
+def _count_truth(number: int, value: Any) -> Any:
+    REACHED.add(number + bool(value))
+    return value
+
+
+def _count_raised(number: int) -> None:
+    REACHED.add(number)
+
+
+def _counting_order(function: Callable[[Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
+    def compare(number: int, one: Any, other: Any) -> Any:
+        if isinstance(one, int | float | bytes | str | tuple):  # not an array, which compares by element
+            REACHED.add(number + (0 if one < other else 2 if one > other else 1))
+        return function(one, other)
+
+    return compare
+
+
+COUNTERS: dict[str, Callable[..., Any]] = {
+    f"{_PREFIX}truth": _count_truth,
+    f"{_PREFIX}raised": _count_raised,
+    **{_PREFIX + name: _counting_order(function) for name, function in _ORDERED.items()},
+    **{_PREFIX + kind.__name__: _counting_order(function) for kind, function in _COMPARISONS.items()},
+}
+"""Global names that the changed code needs."""
