@@ -7,6 +7,10 @@ QUIET.
 """
 
 _LATE_PUT = "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
+_DAMAGED_TWICE = (
+    "gap: a load would have to find a damaged file, then all older versions would have to become wrong, then the next "
+    "load would have to find a damaged file again; 500 seeds had none"
+)
 
 SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
@@ -106,6 +110,7 @@ SURVIVORS: dict[str, str] = {
     "drop-step:send.SendMessageProcessor._make_send_response#1": (
         "equivalent: the step only writes lines for operators"
     ),
+    "drop-step:side_file.SideFile.store_alone#2": _DAMAGED_TWICE,
     "drop-sync:flush_queues.FlushConsumeQueueService.run_once#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),
@@ -116,6 +121,7 @@ SURVIVORS: dict[str, str] = {
         "gap: a kill would have to come between the zeros of a truncation and their sync; 425 seeds with "
         "crashes in recovery had none"
     ),
+    "drop-sync:side_file.SideFile._remove_backup#1": _DAMAGED_TWICE,
     "drop-write:allocate.AllocateMappedFileService.make_segment#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
     ),
