@@ -27,7 +27,7 @@ ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOG
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
 """Numbers beyond the 32 bits of reconsumeTimes."""
-_BATCH_UNITS_MAX = 4
+BATCH_UNITS_MAX = 4
 _TIERS = (None, "-3", "0", "1", "2", "10", "12", "gold")
 """Values of a property for SQL expressions: the order of numbers differs from that of their texts."""
 _ODD_NUMBER_CHANCE = 0.25
@@ -203,7 +203,7 @@ class Drawing:
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
         log_end, content = self.log_end, draft.content
-        units = stream.randint(1, _BATCH_UNITS_MAX, "units")
+        units = stream.randint(1, BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)

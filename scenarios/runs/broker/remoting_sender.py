@@ -6,16 +6,18 @@ WAIT from a message that is not in a batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from ....sim.choices import Stream
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import Host, decode_message_id
 from ....store.formats.remoting.command import RemotingCommand
+from ...claims.plan import Plan
 from ...oracle.invariants import live
-from ...oracle.put_entry import PutEntry
+from ...oracle.put_entry import PROPERTIES_MAX, PutEntry
 from ...oracle.reader import in_java_map_order, properties_of
 from ...oracle.transactions import TransactionBehaviour
-from ...workload.drawing import Draft, Drawing, DrawnMessage
+from ...workload.drawing import BATCH_UNITS_MAX, Draft, Drawing, DrawnMessage
 from ...workload.producer import Producer
 from ...workload.skew import EVEN
 from .answers import note_answer
@@ -30,6 +32,16 @@ _WAITS_CHANCE = 0.3
 _ANY_QUEUE_CHANCE = 0.2
 _WORDS_CHANCE = 0.2
 _NO_WAIT_CHANCE = 0.2
+_HEADER_BYTES = 500
+
+
+def patient_timeout_ms(plan: Plan) -> int:
+    """Return the timeout of a send after all faults have ended. The longest send also passes through small buffers."""
+    sizes = plan.messages
+    properties_bytes = PROPERTIES_MAX if sizes.longest_chance else sizes.property_bytes_max
+    units = BATCH_UNITS_MAX if sizes.batch_chance else 1
+    windows = units * (_HEADER_BYTES + sizes.body_bytes_max + properties_bytes) // plan.broker.buffer_bytes
+    return plan.broker.send_timeout_ms + windows * 2 * ceil(plan.network.latency_us_max / 1_000)
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
@@ -89,13 +101,14 @@ class RemotingSender:
         if draft.behaviour is not None:
             ledger.transactions.add_transaction(puts[0].name, draft.behaviour).must_be_decided = self.producer.insists
         asked_in, insisted = ledger.life, self.producer.insists
+        timeout_ms = patient_timeout_ms(user.plan) if insisted else user.plan.broker.send_timeout_ms
         try:
             user.machine.die_by_chance("in a send")
             command = self._command(draft, puts, queue_id, names_wait=names_wait)
-            response = user.routes.client(broker).invoke(command, user.plan.broker.send_timeout_ms)
+            response = user.routes.client(broker).invoke(command, timeout_ms)
         except OSError as error:
             if insisted and self._has_patience and user.run.store_at(broker) is not None:
-                user.run.report(live.violation_of_time_out(user.plan.broker.send_timeout_ms, error))
+                user.run.report(live.violation_of_time_out(timeout_ms, error))
             return False
         finally:
             for put in puts:

@@ -30,6 +30,7 @@ from .broker_settings import REGISTER_MS
 from .broker_user import ANSWER_MS
 from .brokers_and_clients import BrokersAndClients
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
+from .remoting_sender import patient_timeout_ms
 from .routes import NAME_SERVER_MS, ROUTES_MS
 
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
@@ -48,7 +49,7 @@ def _step_ms_max(plan: Plan) -> int:
     timeout. The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
-    patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + ANSWER_MS) + CONNECT_MS
+    patience_ms = max(patient_timeout_ms(plan), broker.suspend_ms + ANSWER_MS) + CONNECT_MS
     step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
     if plan.cluster.slaves or plan.broker.masters > 1:  # the time until routes contain all brokers again
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS

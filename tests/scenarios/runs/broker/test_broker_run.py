@@ -139,3 +139,19 @@ def test_a_user_reads_light_queues_through_a_broker_to_their_ends() -> None:
     results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
     assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
     assert all(result.marks["light queue read"] for result in results)
+
+
+def test_a_long_batch_passes_through_small_buffers_to_a_slave_once_all_faults_have_ended() -> None:
+    ranges = STOPPING.ranges.replace(
+        messages={
+            "body_bytes_max": (900,),
+            "property_bytes_max": (1_500,),
+            "equal_sizes": (True,),
+            "batch_chance": (1.0,),
+        },
+        network={"latency_us_min": (20_000,), "latency_us_max": (20_000,)},
+        broker={"send_timeout_ms": (200,), "buffer_bytes": (300,)},
+        cluster={"slaves": (1,), "sync_master": (True,), "slave_timeout_ms": (3_000,)},
+    )
+    result = run_seed(replace(STOPPING, ranges=ranges), 3)  # its last batch has three messages
+    assert result.outcome == "held"
