@@ -196,7 +196,8 @@ class ClusterRun(RoleChanges):
         store, disk, machine = node.running
 
         def stop() -> None:
-            self._settling.stop(store, disk, machine, clean=self._shut_down(node))
+            has_room = disk.capacity_bytes is None  # a slave that stops in traffic may have a full disk
+            self._settling.stop(store, disk, machine, clean=self._shut_down(node), has_room=has_room)
 
         if not node.is_stopping:  # otherwise it was stopped while users were active
             with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file

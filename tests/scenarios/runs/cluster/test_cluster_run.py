@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -234,3 +235,18 @@ def test_a_master_may_die_while_the_run_waits_for_its_dispatch(monkeypatch: pyte
     transactions = Scenario("a-master-dies-early", "", CLUSTER.replace(transactions={"chance": (0.5,)}, heals=(False,)))
     assert [run_seed(transactions, seed).outcome for seed in range(10)] == ["held"] * 10
     assert len(deaths) >= 10
+
+
+def test_a_slave_with_a_full_disk_may_stop_uncleanly() -> None:
+    scenario = SCENARIOS["replication-reconnects"]
+    ranges = scenario.ranges.replace(
+        capacity_bytes=(24_000,),
+        endings=("stop in traffic",),
+        lives=(2,),
+        index={"slots": (40,)},
+        messages_each=(8,),
+        heals=(True,),
+    )
+    result = run_seed(replace(scenario, ranges=ranges), 18)
+    assert result.outcome == "held", result.failure
+    assert result.injected["disk full"]
