@@ -36,12 +36,17 @@ _HEADER_BYTES = 500
 
 
 def patient_timeout_ms(plan: Plan) -> int:
-    """Return the timeout of a send after all faults have ended. The longest send also passes through small buffers."""
-    sizes = plan.messages
+    """Return the timeout of a send after all faults have ended. All sends may have to pass through small buffers."""
+    return plan.broker.send_timeout_ms + _passage_ms_max(plan)
+
+
+def _passage_ms_max(plan: Plan) -> int:
+    """Return how long the longest sends of all producers take to pass through the buffers of one connection."""
+    sizes, sends = plan.messages, plan.producers * plan.broker.sends_in_flight
     properties_bytes = PROPERTIES_MAX if sizes.longest_chance else sizes.property_bytes_max
-    units = BATCH_UNITS_MAX if sizes.batch_chance else 1
+    units = sends * (BATCH_UNITS_MAX if sizes.batch_chance else 1)
     windows = units * (_HEADER_BYTES + sizes.body_bytes_max + properties_bytes) // plan.broker.buffer_bytes
-    return plan.broker.send_timeout_ms + windows * 2 * ceil(plan.network.latency_us_max / 1_000)
+    return windows * 2 * ceil(plan.network.latency_us_max / 1_000)
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
@@ -119,7 +124,9 @@ class RemotingSender:
             account.hits["message refused for good"] += 1
             return True
         if response.code != ResponseCode.SUCCESS:
-            return False
+            # the buffers of the connection to the slave may be too small for the time that the master waits
+            is_slow = _passage_ms_max(user.plan) > user.plan.cluster.slave_timeout_ms
+            return insisted and is_slow and response.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
         state.failed = ""
         self.answered_us.append((now_ns - began_ns) // 1000)
         if draft.behaviour is not None and draft.behaviour.own_after_ms is not None:
