@@ -128,6 +128,8 @@ class BufferedSegment(Segment):
             return committed
         if least_pages and not full and wrote // PAGE_BYTES - committed // PAGE_BYTES < least_pages:
             return committed
+        if full:  # no append follows, and the time read above may be that of the record before the last one
+            store_timestamp_ms = self.store_timestamp_ms
         self._write(committed, self._used_bytes if full else wrote)
         self.committed.set(wrote)
         self._readable_store_timestamp_ms = store_timestamp_ms

@@ -160,3 +160,25 @@ def test_a_flush_never_returns_the_store_time_of_an_uncommitted_message(world: W
     segment.store_timestamp_ms = 3000  # a put sets it after a commit has included its bytes
     segment.commit(0)
     assert segment.readable_store_timestamp_ms == 3000
+
+
+def test_the_last_commit_of_a_segment_includes_the_time_of_the_last_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment, _ = segment_in(world)
+    segment.append(0, b"one")
+    segment.store_timestamp_ms = 1
+
+    class ClosedDuringTheRead:
+        """Another task appends the last record and closes the segment before the end of the bytes is read."""
+
+        def get(self) -> int:
+            monkeypatch.undo()
+            segment.append(3, b"two")
+            segment.store_timestamp_ms = 2
+            segment.close_with_blank(6, b"blank")
+            return segment.wrote.get()
+
+    monkeypatch.setattr(segment, "wrote", ClosedDuringTheRead())
+    assert segment.commit(0) == SEGMENT_BYTES
+    assert segment.readable_store_timestamp_ms == 2
