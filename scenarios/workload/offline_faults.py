@@ -83,7 +83,7 @@ class OfflineFaults:
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
-            self._try_wrong_size_file(image, store)
+            self._try_refused_file(image, store)
         if life.ending == LifeEnding.STOP_AND_LARGER_QUEUE_FILES:
             self._raise_queue_file_size(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
@@ -291,9 +291,9 @@ class OfflineFaults:
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
-    def _try_wrong_size_file(self, image: Image, store: MessageStore) -> None:
-        """Start a store with a segment of a wrong size. The load must fail and change no file."""
-        odd = damage.shorten_segment(image, store)
+    def _try_refused_file(self, image: Image, store: MessageStore) -> None:
+        """Start a store with a file of a wrong size, kind or name. The load must fail and not change the log."""
+        odd = damage.add_refused_file(image, store, self.streams("refused file"))
         if odd is None:
             return
         self._odd_starts += 1
@@ -309,7 +309,9 @@ class OfflineFaults:
             except CorruptFileError:
                 return
             self.judge.judge_recovery(other, disk)
-            self.judge.report_and_stop("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+            self.judge.report_and_stop(
+                "START", "a file of a wrong size, kind or name was accepted", "load", "refused", "opened"
+            )
 
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
