@@ -200,7 +200,7 @@ _TIMES_BYTES = 24
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint that, at random, is whole, has a negative time, is truncated or empty, or only has its times."""
+    """Return a checkpoint that, at random, is whole, empty or truncated, has a negative time, or only its times."""
     which = stream.choice(("whole", "negative", "cut", "emptied", "times"), "damage of the checkpoint")
     if which == "times":
         return content[:_TIMES_BYTES]
