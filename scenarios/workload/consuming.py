@@ -25,6 +25,8 @@ Only ASCII white space is trimmed from the last subscription, so it matches two 
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
+_ASKED_MAX = (32, 32, 32, 1, 0, -1, 1_000)
+"""The most messages of an answer, as a consumer asks. The first message of an answer ignores the limit."""
 _LOOK_MS = 50
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
@@ -44,6 +46,7 @@ class Consumer(options.StoreUser):
     _received: ReceivedMessages = field(init=False)
     _place: tuple[str, str, int] = field(init=False)
     _queue_ends: int = field(init=False)
+    _asked_max: int = field(init=False)
     _idle_ms: int = field(default=_IDLE_MS_MIN, init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class Consumer(options.StoreUser):
         tags = None
         if plan.consuming.filtered:
             tags = stream.choice(_SUBSCRIPTIONS, "subscription")
+        self._asked_max = stream.choice(_ASKED_MAX, "messages at once")
         self._pull = Pull(topic, queue_id, tags)
         wanted = consumers.wanted_tags(tags)
         self._received = ReceivedMessages(
@@ -105,7 +109,7 @@ class Consumer(options.StoreUser):
         """
         try:
             with self.disk.with_page_ins():
-                result = self.store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+                result = self.store.get_message(*self._place[1:], pull.end_offset, self._asked_max, pull.tags)
         except OSError:
             if not allowances.count_errors(self.disk):
                 raise
@@ -116,6 +120,7 @@ class Consumer(options.StoreUser):
             return True
         bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
         self.report(consumers.check_offsets(self._place[1:], pull.end_offset, result.status, bounds))
+        self.report(consumers.check_answer_size(self.store.config, self._place[1:], self._asked_max, result.records))
         if result.records:
             self._judge_messages(pull, result, bounds)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
