@@ -13,6 +13,15 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
     "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
 }
 """During traffic, the sync of the directory of a new segment often fails."""
+_HOURS_OF_DELETION: Mapping[str, Any] = {
+    "retention": {
+        "delete_when": ("12;13;14;15", "00;12;13;14;15", "04;23"),
+        "deletes_queues": (False,),
+        "hours_off": (0,),
+    },
+    "faults": {"failed_space_query_chance": (0.0,)},
+}
+"""Runs begin at 12:26 of their clocks."""
 _SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log", "enable_consume_queue_ext")
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -40,7 +49,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     )
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
-    .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}}),
+    .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}})
+    .with_late_optional(0.15, hours_of_deletion=_HOURS_OF_DELETION),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",
