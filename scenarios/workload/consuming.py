@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
+from ...store.formats.consume_queue import ENTRY_BYTES
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal
 from ..oracle import allowances
-from ..oracle.invariants import consumers
+from ..oracle.invariants import consumers, lookups
 from ..oracle.ledger import Pull
 from ..oracle.light_places import LIGHT_PREFIX
 from ..oracle.reader import ReadRecord, UnreadableError, read
@@ -28,6 +29,9 @@ _FAILED_MS = 50
 _ASKED_MAX = (32, 32, 32, 1, 0, -1, 1_000)
 """The most messages of an answer, as a consumer asks. The first message of an answer ignores the limit."""
 _LOOK_MS = 50
+_SOUGHT_MAX = 16
+_WAYS = (None, None, 0, -1, 1, -(1 << 60), 1 << 60)
+"""How far a time is from that of a message in ms. None: the middle between two messages."""
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
@@ -88,6 +92,38 @@ class Consumer(options.StoreUser):
                 self._commit_by_chance(progress, pull.end_offset)
         pull.is_over = True
         self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
+        self._search_by_time()
+
+    def _search_by_time(self) -> None:
+        """Search the queue once for a store time or a time between two, and check the answer."""
+        plan, store, ledger, stream, queue = self.plan, self.store, self.ledger, self.stream, self._place[1:]
+        nth, way = stream.randint(1, _SOUGHT_MAX, "message by time"), stream.choice(_WAYS, "way")
+        puts = {put.queue_offset: put for put in ledger.puts if put.place == queue and put.stored_ms is not None}
+        has_other_times = ledger.tears or plan.rot.is_possible or plan.disturbances.clock_step_chance > 0
+        if not puts or has_other_times or ledger.queue_ends[queue] or allowances.has_reverted_data(self.disk):
+            return
+        stored_ms = sorted(put.stored_ms or 0 for put in puts.values())
+        at = -nth % len(stored_ms)
+        wanted_ms = (stored_ms[at - 1] + stored_ms[at]) // 2 if way is None else stored_ms[at] + way
+        bounds = lookups.QueueBounds(
+            *(max(of(*queue), 0) for of in (store.get_min_offset_in_queue, store.get_max_offset_in_queue))
+        )
+        try:
+            with self.disk.with_page_ins():
+                offset = store.get_offset_in_queue_by_time(*queue, wanted_ms)
+                near = {
+                    each: put.stored_ms or 0
+                    for each in (bounds.low, offset - 1, offset, offset + 1)
+                    if (put := puts.get(each)) is not None and store.look_message_by_offset(put.physical_offset or 0)
+                }
+        except OSError:
+            if not allowances.count_errors(self.disk):
+                raise
+            return
+        if bounds.low == bounds.high:  # all messages have expired
+            return
+        per_file = store.config.mapped_file_size_consume_queue // ENTRY_BYTES
+        self.report(lookups.check_offset_by_time(queue, wanted_ms, offset, near, bounds, per_file))
 
     @property
     def _must_restart(self) -> bool:
