@@ -77,7 +77,7 @@ class OfflineFaults:
             stream = self.streams("damaged progress")
             if self.plan.delay.chance and stream.chance(0.5, "of delivery"):
                 return self._damage_delivery_progress(image, stream)
-            return self._damage_progress(image)
+            return self._damage_progress(image, stream)
         if life.ending == LifeEnding.STOP_AND_FULL_DISK:
             return self._lose_queues_on_full_disk(image, store)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
@@ -225,8 +225,11 @@ class OfflineFaults:
         self.ledger.known_damage.record_damage(damaged.flaw, unreadable=False)
         return damaged.image
 
-    def _damage_progress(self, image: Image) -> Image:
-        """Zero the first sector of `consumerOffset.json`, if a backup of the previous version must exist."""
+    def _damage_progress(self, image: Image, stream: Stream) -> Image:
+        """Zero the first sector of `consumerOffset.json` or empty the file, if a backup must exist.
+
+        After a power cut a file without a sync before its rename is empty, as other programs leave it.
+        """
         groups = self.ledger.group_progress
         if groups.backup is None or not groups.is_persisted or groups.path not in image.files:
             return image
@@ -234,6 +237,8 @@ class OfflineFaults:
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.lose_progress()
+        if stream.chance(0.3, "emptied"):
+            return damage.image_with_content(image, groups.path, b"")
         return damage.image_with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _damage_delivery_progress(self, image: Image, stream: Stream) -> Image:
