@@ -195,20 +195,14 @@ def image_with_file(image: Image, path: str, content: bytes) -> Image:
     return Image({**image.files, path: FileImage(content, mtime_ms)}, tuple(sorted(directories)))
 
 
-_TIMES_BYTES = 24
-"""The three times of a checkpoint. All other bytes of the file are padding."""
-
-
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint that, at random, is whole, empty or truncated, has a negative time, or only its times."""
-    which = stream.choice(("whole", "negative", "cut", "emptied", "times"), "damage of the checkpoint")
-    if which == "times":
-        return content[:_TIMES_BYTES]
+    """Return a checkpoint that, at random, has a negative time, is truncated, empty or unchanged."""
+    which = stream.choice(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
         at = 8 * stream.randbelow(3, "negative time")
         return content[:at] + b"\xff" * 8 + content[at + 8 :]
     if which == "cut":
-        return content[: 1 + stream.randbelow(_TIMES_BYTES - 1, "bytes left of the checkpoint")]
+        return content[: 1 + stream.randbelow(23, "bytes left of the checkpoint")]
     return b"" if which == "emptied" else content
 
 

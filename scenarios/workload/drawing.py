@@ -34,7 +34,9 @@ _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
 """A property of the whole batch."""
 _FORM_CHANCE = 0.4
-"""The chance of each unusual form of a batch, and of a flaw instead of an illegal topic."""
+"""The chance of each unusual form of a batch."""
+_FLAW_CHANCE = 0.6
+"""The chance of another broken rule instead of an illegal topic."""
 
 
 def topic_of_users(number: int) -> str:
@@ -106,7 +108,7 @@ class Draft:
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
-        end = odd_requests.SEPARATOR if self.ends_with_separator else ""
+        end = "\2" if self.ends_with_separator else ""
         return encode_batch(
             BatchUnit(each.content.flag, each.body, f"{each.properties(name, *each.forged)}{end}".encode())
             for each, name in zip(self.messages, names, strict=True)
@@ -178,7 +180,7 @@ class Drawing:
             numbers = self.streams(f"{stream.name}/odd numbers").with_subject(name)
             if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
                 topic, odd_number = topic_of_users(topic_number), numbers.choice(ILLEGAL_NUMBERS, "which number")
-            elif topic in ILLEGAL_TOPICS and numbers.chance(_FORM_CHANCE, "flaw"):
+            elif topic in ILLEGAL_TOPICS and numbers.chance(_FLAW_CHANCE, "flaw"):
                 topic, is_flawed = topic_of_users(topic_number), True
         elif place is not None:
             topic, queue_id = place
