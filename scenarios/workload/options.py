@@ -290,11 +290,10 @@ class KeySearcher(StoreUser):
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.randbelow(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
-        draw_window = self._draw_window()
         asked_max = stream.choice(_ASKED_MAX, "asked messages")
         if stream.chance(_PAUSE_CHANCE, "pause"):
             store.world.tasks.sleep(stream.randint(1, plan.pauses.ms_max, "pause ms"))
-        window_ms = draw_window()
+        window_ms = self._draw_window()
         dispatched_to = store.dispatch.reput_from.get()
         try:
             with self.disk.with_page_ins():
@@ -321,22 +320,16 @@ class KeySearcher(StoreUser):
         life, count = stream.randbelow(self.life + 1, "life"), stream.randbelow(messages_each, "message")
         return f"m{life}.{stream.randbelow(self.plan.producers, 'producer')}.{count}"
 
-    def _draw_window(self) -> Callable[[], tuple[int, int]]:
-        """Choose the time window of a query: two ages, a window around the store time of a message, or all times."""
-        stream, clock = self.stream, self.store.world.clock
+    def _draw_window(self) -> tuple[int, int]:
+        """Choose the time window of a query: all times, two ages, or around the store time of a message."""
+        stream = self.stream
         if not stream.chance(_WINDOW_CHANCE, "window"):
-            return lambda: idx.ALWAYS_MS
+            return idx.ALWAYS_MS
         begin_ms = stream.randbelow(_AGO_MS_MAX, "begins ms ago")
         end_ms = stream.randbelow(begin_ms + 1, "ends ms ago")
-        nth, around = stream.randint(1, _LATEST_PUTS, "message"), stream.choice((False, True), "around a message")
-        begins, ends = (stream.choice(_AROUND_MS, f"{side} ms after it") for side in ("begins", "ends"))
-
-        def window_ms() -> tuple[int, int]:
-            times = [put.stored_ms for put in self.ledger.puts[-_LATEST_PUTS:] if put.stored_ms is not None]
-            if around and times:
-                stored_ms = times[-nth % len(times)]
-                return stored_ms + begins, stored_ms + max(begins, ends)
-            now_ms = clock.now_ms()
-            return now_ms - begin_ms, now_ms - end_ms
-
-        return window_ms
+        about_ms, times = self.store.world.clock.now_ms(), [put.stored_ms for put in self.ledger.puts]
+        stored_ms = stream.choice(times[-_LATEST_PUTS:], "message") if times else None
+        if stored_ms is not None and stream.chance(0.5, "around a message"):
+            about_ms = stored_ms
+            end_ms, begin_ms = sorted(stream.choice(_AROUND_MS, "ms before it") for _ in range(2))
+        return about_ms - begin_ms, about_ms - end_ms

@@ -1,12 +1,13 @@
 """Bugs of the key index: keys, recovery, look-ups, and the checkpoint."""
 
 from collections.abc import Callable
+from typing import Any
 
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
-from ....store.index import key_query
+from ....store.index import index_service, key_query
 from ....store.index.index_file import IndexFile
 from ....store.index.index_service import IndexFiles, IndexService
 from ....store.index.key_query import QueryMessageResult
@@ -248,3 +249,29 @@ def delete_begun_before(self: IndexFiles, log_min_offset: int) -> int:
     bit(any(file.end_physical_offset >= log_min_offset for file in begun))
     ends = [file.end_physical_offset + 1 for file in begun]
     return delete_begun_before.original(self, max(ends, default=log_min_offset))
+
+
+@bug("impossible-date-counts-as-index", index_service, "parse_index_file_name", found_by=("START", "FILES"))
+@needs(SCENARIOS["foreign-and-damaged-files"].ranges, index={"slots": (5,)})
+def parse_any_digits(name: str) -> int | None:
+    """A load removes a foreign file in the index whose name has 17 digits but is no time."""
+    found = parse_any_digits.original(name)
+    return int(name) if found is None and bit(len(name) == 17 and name.isdecimal()) else found
+
+
+# Found in this store.
+@bug("foreign-index-file-unreported", IndexRecovery, "keep_valid_files", found_by=("FILES",))
+@needs(SCENARIOS["foreign-and-damaged-files"].ranges, index={"slots": (5,)})
+def keep_without_report(self: IndexRecovery) -> list[CorruptFileError]:
+    """After a crash, recovery does not report foreign files in the index."""
+    found = keep_without_report.original(self)
+    return [] if bit(bool(found) and not self._clean_exit) else found
+
+
+@bug("look-up-ignores-its-limit", IndexService, "query_offset", found_by=("IDX",))
+@needs(index={"slots": (5,), "keys_chance": (1.0,), "seekers": (2,)}, messages_each=(16,))
+def query_up_to_setting(self: IndexService, topic: str, key: bytes, max_num: int, *others: Any) -> list[int]:
+    """A look-up returns as many messages as the settings allow, whatever its limit."""
+    found = query_up_to_setting.original(self, topic, key, self.max_num, *others)
+    bit(len(found) > max_num)
+    return found
