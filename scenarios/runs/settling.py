@@ -156,7 +156,8 @@ class Settling:
         """
         if self.plan.retention.hours_off:
             self._await_passes(store)
-        asks_again = not clean.is_delete_hour(store)
+        has_hours = bool(self.plan.retention.delete_when)  # users have requested no deletion
+        asks_again = not (has_hours and clean.is_delete_hour(store))
         must_recover_without_restart = allowances.must_recover_without_restart(
             self.plan, disk
         ) and not allowances.count_sync_errors(disk)
@@ -167,8 +168,7 @@ class Settling:
                 break  # the next removal may fail, too
             if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:
                 passes_ms = MANUAL_PASSES * store.config.clean_resource_interval_ms
-                has_asked = not self.plan.retention.delete_when  # this request may still affect passes
-                if asks_again and (not has_asked or self.kernel.now_ns > passes_ms * 1_000_000):
+                if asks_again and (has_hours or self.kernel.now_ns > passes_ms * 1_000_000):
                     asks_again = False
                     self.ledger.deletion_requested = True
                     store.execute_delete_files_manually()

@@ -1,7 +1,6 @@
 """Bugs of the key index: keys, recovery, look-ups, and the checkpoint."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ....store.errors import CorruptFileError
 from ....store.formats import index_key
@@ -270,8 +269,10 @@ def keep_without_report(self: IndexRecovery) -> list[CorruptFileError]:
 
 @bug("look-up-ignores-its-limit", IndexService, "query_offset", found_by=("IDX",))
 @needs(index={"slots": (5,), "keys_chance": (1.0,), "seekers": (2,)}, messages_each=(16,))
-def query_up_to_setting(self: IndexService, topic: str, key: bytes, max_num: int, *others: Any) -> list[int]:
+def query_up_to_setting(
+    self: IndexService, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
+) -> list[int]:
     """A look-up returns as many messages as the settings allow, whatever its limit."""
-    found = query_up_to_setting.original(self, topic, key, self.max_num, *others)
+    found = query_up_to_setting.original(self, topic, key, self.max_num, begin_ms, end_ms, accept)
     bit(len(found) > max_num)
     return found

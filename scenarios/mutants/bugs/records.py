@@ -218,10 +218,10 @@ def encode_whole_units(units: bytes, **given: Any) -> tuple[bytearray, tuple[int
 
 @bug("separator-of-batch-doubled", batch, "join_properties", found_by=("DUR", "PREFIX", "READ"))
 @needs(_BATCHES)
-def join_with_separator(unit: bytes, shared: bytes) -> bytes:
+def join_with_separator(unit: bytes, batch: bytes) -> bytes:
     """Properties of a batch follow an empty property if those of its message end with a separator."""
-    joined = unit + b"\2" + shared if shared else unit
-    bit(joined != join_with_separator.original(unit, shared))
+    joined = unit + b"\2" + batch if batch else unit
+    bit(joined != join_with_separator.original(unit, batch))
     return joined
 
 
