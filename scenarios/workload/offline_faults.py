@@ -228,7 +228,7 @@ class OfflineFaults:
     def _damage_progress(self, image: Image, stream: Stream) -> Image:
         """Zero the first sector of `consumerOffset.json` or empty the file, if a backup must exist.
 
-        After a power cut a file without a sync before its rename is empty, as other programs leave it.
+        RocketMQ does not sync the file before its rename, so a power cut can leave the file empty.
         """
         groups = self.ledger.group_progress
         if groups.backup is None or not groups.is_persisted or groups.path not in image.files:

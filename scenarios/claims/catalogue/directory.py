@@ -83,10 +83,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # A segment loses its last sector while the store is off. Before the repair a start is attempted.
+    # While the store is off, a file of log or queues is damaged, replaced or added. A start precedes the repair.
     Scenario.define(
         "wrong-segment-size",
-        "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
+        "after a file of log or queues gets a wrong size, kind or name, the store refuses to open and keeps the log; "
         "after the repair it opens with all messages",
         stream="odd-segments-are-refused-not-forgotten",
         endings=("stop and odd file",),
