@@ -22,8 +22,6 @@ from .simulated_core import SimulatedCore
 ROOT = "/store"
 CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
-NO_DELETION_HOUR = "04"
-"""A run begins at 12:26 of its clock, and most runs end in the next hour."""
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
@@ -69,7 +67,7 @@ def config_of(plan: Plan) -> StoreConfig:
         enable_lmq=plan.light_queues.chance > 0,
         file_reserved_time_hours=RESERVED_HOURS,
         clean_file_forcibly_enable=plan.retention.deletes_segments and plan.retention.forcibly,
-        delete_when=plan.retention.delete_when or NO_DELETION_HOUR,
+        delete_when=plan.retention.delete_when or "04",  # a run begins at 12:26 of its clock
         enable_multi_dispatch=plan.light_queues.chance > 0,
         **asdict(plan.settings),
     )

@@ -100,29 +100,27 @@ class Consumer(options.StoreUser):
         nth, way = stream.randint(1, _SOUGHT_MAX, "message by time"), stream.choice(_WAYS, "way")
         puts = {put.queue_offset: put for put in ledger.puts if put.place == queue and put.stored_ms is not None}
         has_other_times = ledger.tears or plan.rot.is_possible or plan.disturbances.clock_step_chance > 0
-        if not puts or has_other_times or ledger.queue_ends[queue] or allowances.has_reverted_data(self.disk):
+        low, high = max(store.get_min_offset_in_queue(*queue), 0), store.get_max_offset_in_queue(*queue)
+        is_known = puts and not has_other_times and not allowances.has_reverted_data(self.disk)
+        if not is_known or ledger.queue_ends[queue] or low == high:  # a removed queue restarts at 0
             return
         stored_ms = sorted(put.stored_ms or 0 for put in puts.values())
         at = -nth % len(stored_ms)
         wanted_ms = (stored_ms[at - 1] + stored_ms[at]) // 2 if way is None else stored_ms[at] + way
-        bounds = lookups.QueueBounds(
-            *(max(of(*queue), 0) for of in (store.get_min_offset_in_queue, store.get_max_offset_in_queue))
-        )
         try:
             with self.disk.with_page_ins():
                 offset = store.get_offset_in_queue_by_time(*queue, wanted_ms)
                 near = {
                     each: put.stored_ms or 0
-                    for each in (bounds.low, offset - 1, offset, offset + 1)
+                    for each in (low, offset - 1, offset, offset + 1)
                     if (put := puts.get(each)) is not None and store.look_message_by_offset(put.physical_offset or 0)
                 }
         except OSError:
             if not allowances.count_errors(self.disk):
                 raise
             return
-        if bounds.low == bounds.high:  # all messages have expired
-            return
         per_file = store.config.mapped_file_size_consume_queue // ENTRY_BYTES
+        bounds = lookups.QueueBounds(low, high)
         self.report(lookups.check_offset_by_time(queue, wanted_ms, offset, near, bounds, per_file))
 
     @property

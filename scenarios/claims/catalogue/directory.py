@@ -14,11 +14,7 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
 }
 """During traffic, the sync of the directory of a new segment often fails."""
 _HOURS_OF_DELETION: Mapping[str, Any] = {
-    "retention": {
-        "delete_when": ("12;13;14;15", "00;12;13;14;15", "04;23"),
-        "deletes_queues": (False,),
-        "hours_off": (0,),
-    },
+    "retention": {"delete_when": ("00;12;13;14;15", "04;23"), "deletes_queues": (False,), "hours_off": (0,)},
     "faults": {"failed_space_query_chance": (0.0,)},
 }
 """Runs begin at 12:26 of their clocks."""

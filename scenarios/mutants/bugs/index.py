@@ -6,7 +6,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
-from ....store.index import index_service, key_query
+from ....store.index import key_query
 from ....store.index.index_file import IndexFile
 from ....store.index.index_service import IndexFiles, IndexService
 from ....store.index.key_query import QueryMessageResult
@@ -248,14 +248,6 @@ def delete_begun_before(self: IndexFiles, log_min_offset: int) -> int:
     bit(any(file.end_physical_offset >= log_min_offset for file in begun))
     ends = [file.end_physical_offset + 1 for file in begun]
     return delete_begun_before.original(self, max(ends, default=log_min_offset))
-
-
-@bug("impossible-date-counts-as-index", index_service, "parse_index_file_name", found_by=("START", "FILES"))
-@needs(SCENARIOS["foreign-and-damaged-files"].ranges, index={"slots": (5,)})
-def parse_any_digits(name: str) -> int | None:
-    """A load removes a foreign file in the index whose name has 17 digits but is no time."""
-    found = parse_any_digits.original(name)
-    return int(name) if found is None and bit(len(name) == 17 and name.isdecimal()) else found
 
 
 # Found in this store.

@@ -8,14 +8,7 @@ from typing import Any
 
 from ....store.errors import CorruptFileError, InvalidMessageError
 from ....store.formats import batch, redirect
-from ....store.formats.batch import (
-    BatchUnit,
-    decode_batch,
-    decode_unit,
-    encode_batch,
-    encode_batch_records,
-    join_properties,
-)
+from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
 from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
@@ -211,7 +204,7 @@ def encode_whole_units(units: bytes, **given: Any) -> tuple[bytearray, tuple[int
     at = 0
     with suppress(CorruptFileError):
         while at < len(units):
-            *_, at = decode_unit(units, at)
+            *_, at = batch.decode_unit(units, at)
     bit(0 < at < len(units))
     return encode_whole_units.original(units[:at], **given)
 
