@@ -194,8 +194,6 @@ class Ledger:
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. A removal makes earlier queue offsets invalid."""
     queue_removals_in_progress: int = field(default=0, compare=False)
-    deletion_requested: bool = field(default=False, compare=False)
-    """Whether expired segments may go at any hour. Only set if the plan has hours of deletion."""
     life: int = field(default=0, compare=False)
     """The number of starts so far. An answer to a request from before the last start may still be in flight."""
     returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
@@ -238,7 +236,6 @@ class Ledger:
         self.consumed = []
         self.pulls = []
         self.queue_removals_in_progress = 0
-        self.deletion_requested = False
         self._on_queue_end = None
         self.transactions.begin_life()
 

@@ -156,21 +156,22 @@ class Settling:
         """
         if self.plan.retention.hours_off:
             self._await_passes(store)
-        has_hours = bool(self.plan.retention.delete_when)  # users have requested no deletion
-        asks_again = not (has_hours and clean.is_delete_hour(store))
+        asks_again = not self.plan.retention.delete_when
         must_recover_without_restart = allowances.must_recover_without_restart(
             self.plan, disk
         ) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
+        if not asks_again and not clean.is_delete_hour(store):
+            store.world.tasks.sleep(limit_ms)  # passes must remove no segment
+            return
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
         while violations := self.judge.leftover_violations(store, disk):
             if disk.has_transient_faults and allowances.count_errors(disk):
                 break  # the next removal may fail, too
             if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:
                 passes_ms = MANUAL_PASSES * store.config.clean_resource_interval_ms
-                if asks_again and (has_hours or self.kernel.now_ns > passes_ms * 1_000_000):
+                if asks_again and self.kernel.now_ns > passes_ms * 1_000_000:
                     asks_again = False
-                    self.ledger.deletion_requested = True
                     store.execute_delete_files_manually()
                     deadline_ns += limit_ms * 1_000_000
                     continue

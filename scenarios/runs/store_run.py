@@ -204,7 +204,7 @@ class Run(Execution):
             world = world_out_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.delete_when:
-            removals.is_time = lambda store: self._ledger.deletion_requested or clean.is_delete_hour(store)
+            removals.is_time = clean.is_delete_hour
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
         self._judge_segment_places(disk)
