@@ -26,7 +26,7 @@ Only ASCII white space is trimmed from the last subscription, so it matches two 
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
-_ASKED_MAX = (32, 32, 32, 1, 0, -1, 1_000)
+_ASKED_MAX = (*(32,) * 16, 1, 0, -1, 1_000)
 """The most messages of an answer, as a consumer asks. The first message of an answer ignores the limit."""
 _LOOK_MS = 50
 _SOUGHT_MAX = 16

@@ -120,7 +120,7 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
     return stream.choice(begun[1:-1], "missing segment")
 
 
-def foreign_paths(image: Image, store: MessageStore) -> list[str]:
+def foreign_paths(image: Image, store: MessageStore, stream: Stream) -> list[str]:
     """Return paths of foreign files, as people and tools create them.
 
     Examples: a mount point's lost+found, notes, a directory without a queue, and a copy of a queue file. Some names are
@@ -132,9 +132,9 @@ def foreign_paths(image: Image, store: MessageStore) -> list[str]:
     if queue_files:
         topic, queue_id, name = queue_files[0].rsplit("/", 2)
         paths += [f"{topic}/old/{name}", f"{topic}/{queue_id}/{name}.bak"]
-        paths += [f"{topic}/{queue_id}/{name}0", *(f"{topic}/{each}/{name}" for each in _FOREIGN_QUEUE_IDS)]
+        paths.append(f"{topic}/{stream.choice(_FOREIGN_QUEUE_IDS, 'foreign queue id')}/{name}")
     if store.index is not None:
-        paths += [f"{config.index_directory}/{name}" for name in _FOREIGN_INDEX_NAMES]
+        paths.append(f"{config.index_directory}/{stream.choice(_FOREIGN_INDEX_NAMES, 'foreign index name')}")
     return paths
 
 

@@ -112,7 +112,7 @@ class OfflineFaults:
         If a record has a wrong queueOffset, its queue is not truncated, because only the queue has the right offset.
         """
         stream = self.streams("strays")
-        for path in damage.foreign_paths(image, store):
+        for path in damage.foreign_paths(image, store, stream):
             if stream.chance(0.5, f"stray {path}"):
                 image = damage.image_with_file(image, path, _FOREIGN_CONTENT)
                 self._foreign_files.add(path)
