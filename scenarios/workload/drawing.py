@@ -35,6 +35,7 @@ _SHARED_PROPERTY = "batch\1all"
 """A property of the whole batch."""
 _FORM_CHANCE = 0.4
 """The chance of each unusual form of a batch."""
+_BATCH_FLAW_CHANCE = 0.05
 _FLAW_CHANCE = 0.6
 """The chance of another broken rule instead of an illegal topic."""
 
@@ -200,9 +201,8 @@ class Drawing:
             return draft
         longest = draw_longest(about, plan)
         draft.in_batch = stream.chance(plan.messages.batch_chance, "batch")
-        if is_flawed:
-            flaws = odd_requests.BATCH_FLAWS if draft.in_batch else odd_requests.FLAWS
-            draft.flaw, longest = numbers.choice(flaws, "which flaw"), None
+        if is_flawed and not draft.in_batch:
+            draft.flaw, longest = numbers.choice(odd_requests.FLAWS, "which flaw"), None
         if draft.in_batch:
             self._draw_batch(draft, stream, about, name, longest)
             return draft
@@ -242,6 +242,8 @@ class Drawing:
             draft.shared = (_SHARED_PROPERTY,) if forms.chance(_FORM_CHANCE, "shared") else ()
             draft.ends_with_separator = forms.chance(_FORM_CHANCE, "separator")
             is_forged = self._draw_forged(forms)
+            if forms.chance(_BATCH_FLAW_CHANCE, "flaw"):
+                draft.flaw = forms.choice(odd_requests.BATCH_FLAWS, "which flaw")
             if plan.messages.limit_bytes and forms.chance(_FORM_CHANCE, "at the limit"):
                 around = forms.choice((-1, 0, 1), "around the limit")
         for number, length in enumerate(lengths):

@@ -16,6 +16,7 @@ from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.run_of import policy_of
+from tornlog.scenarios.workload import drawing
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
 from tornlog.scenarios.workload.odd_requests import BATCH_FLAWS, FLAWS
 from tornlog.scenarios.workload.traffic import Traffic
@@ -109,7 +110,8 @@ def test_invalid_messages_are_refused(busy_plan: Plan) -> None:
     assert all(put.physical_offset is None for put in illegal)
 
 
-def test_requests_with_each_flaw_are_refused(busy_plan: Plan) -> None:
+def test_requests_with_each_flaw_are_refused(busy_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "_BATCH_FLAW_CHANCE", 0.6)
     plan = busy_plan.replace(messages={"illegal_chance": 0.9, "batch_chance": 0.6})
     reasons = set()
     for seed in range(6):
