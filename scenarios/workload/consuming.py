@@ -111,9 +111,11 @@ class Consumer(options.StoreUser):
             with self.disk.with_page_ins():
                 offset = store.get_offset_in_queue_by_time(*queue, wanted_ms)
                 near = {
-                    each: put.stored_ms or 0
+                    each: found.store_timestamp_ms
                     for each in (low, offset - 1, offset, offset + 1)
-                    if (put := puts.get(each)) is not None and store.look_message_by_offset(put.physical_offset or 0)
+                    if (put := puts.get(each)) is not None
+                    and (found := store.look_message_by_offset(put.physical_offset or 0)) is not None
+                    and (found.topic, found.queue_id, found.queue_offset) == (*queue, each)  # else the put is lost
                 }
         except OSError:
             if not allowances.count_errors(self.disk):
