@@ -153,7 +153,7 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
     return encoded
 
 
-@bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS",))
+@bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS", "LIVE"))
 @needs(_WITH_LONGEST)
 def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
@@ -197,7 +197,7 @@ def check_without_blank(
 _BATCHES = Ranges(messages={"batch_chance": (0.5,), "illegal_chance": (0.3,), "equal_sizes": (False,)})
 
 
-@bug("broken-batch-stored-in-part", put_encoder, "encode_batch_records", found_by=("STATUS",))
+@bug("broken-batch-stored-in-part", put_encoder, "encode_batch_records", found_by=("STATUS", "LIVE"))
 @needs(_BATCHES)
 def encode_whole_units(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
     """A put stores the messages of a batch that come before a broken one."""
