@@ -26,9 +26,10 @@ Only ASCII white space is trimmed from the last subscription, so it matches two 
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
-_ASKED_MAX = (*(32,) * 16, 1, 0, -1, 1_000)
+_ASKED_MAX = (*(32,) * 80, 1, 0, -1, 1_000)
 """The most messages of an answer, as a consumer asks. The first message of an answer ignores the limit."""
 _LOOK_MS = 50
+_SEARCH_CHANCE = 0.2
 _SOUGHT_MAX = 16
 _WAYS = (None, None, 0, -1, 1, -(1 << 60), 1 << 60)
 """How far a time is from that of a message in ms. None: the middle between two messages."""
@@ -92,7 +93,8 @@ class Consumer(options.StoreUser):
                 self._commit_by_chance(progress, pull.end_offset)
         pull.is_over = True
         self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
-        self._search_by_time()
+        if self.stream.chance(_SEARCH_CHANCE, "search by time"):
+            self._search_by_time()
 
     def _search_by_time(self) -> None:
         """Search the queue once for a store time or a time between two, and check the answer."""
