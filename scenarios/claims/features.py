@@ -149,6 +149,10 @@ class RetentionPlan:
     deletes_segments: bool = knob_field(False, plain=False, weight=2, in_sessions=False)
     deletes_queues: bool = knob_field(False)
     """Empty queues are deleted, too, concurrently with puts and pulls. Needs deletes_segments."""
+    delete_when: str = knob_field("", plain="", in_sessions=False)
+    """The hours of deletion, if users request none. Empty: they do, at an hour without deletion."""
+    forcibly: bool = knob_field(True, plain=True)
+    """Whether segments are deleted before they expire if the disk is too full. Without deletes_segments never."""
     hours_off: int = knob_field(0, plain=0)
     """The hours for which the machine is off between two lives. Puts then continue a segment whose first messages are
     old.

@@ -66,7 +66,8 @@ def config_of(plan: Plan) -> StoreConfig:
         message_delay_level=DELAY_LEVELS,
         enable_lmq=plan.light_queues.chance > 0,
         file_reserved_time_hours=RESERVED_HOURS,
-        clean_file_forcibly_enable=plan.retention.deletes_segments,
+        clean_file_forcibly_enable=plan.retention.deletes_segments and plan.retention.forcibly,
+        delete_when=plan.retention.delete_when or "04",  # a run begins at 12:26 of its clock
         enable_multi_dispatch=plan.light_queues.chance > 0,
         **asdict(plan.settings),
     )

@@ -36,7 +36,7 @@ class LifeEnding(StrEnum):
     STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
     """A bit of a record's queueOffset flips."""
     STOP_AND_ODD_FILE = "stop and odd file"
-    """A start is attempted with a segment of the wrong size."""
+    """A start is attempted with a file of the wrong size, kind or name."""
     STOP_AND_FULL_DISK = "stop and full disk"
     """Queues and index are lost, and at the next start the disk has no space for them."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"

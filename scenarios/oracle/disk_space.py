@@ -102,6 +102,8 @@ class WatchedRemovals:
     _room: DiskRoom
     _ledger: RemovalObserver
     _report: Callable[[Iterable[Violation]], None]
+    is_time: Callable[[MessageStore], bool] = lambda _: True
+    """Whether expired segments may be removed, if the disk has space."""
     store: MessageStore | None = field(default=None, init=False)
     _forced: int = field(default=0, init=False)
     """The number of unexpired segments that retention may still remove because the disk is full."""
@@ -139,10 +141,12 @@ class WatchedRemovals:
         full = capacity_bytes is not None and used_bytes > config.disk_space_clean_forcibly_ratio * max(
             used_bytes, capacity_bytes
         )
-        if full or (not self._room.is_limited and self._room.was_limited(clock.monotonic_ns(), _PASS_NS_MAX)):
+        if not config.clean_file_forcibly_enable:
+            self._forced = 0
+        elif full or (not self._room.is_limited and self._room.was_limited(clock.monotonic_ns(), _PASS_NS_MAX)):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:
             self._forced -= 1
             return True
         changed_ms = self._files.status(path).mtime_ms
-        return bool(clock.now_ms() >= changed_ms + config.file_reserved_time_hours * 3_600_000)
+        return self.is_time(store) and bool(clock.now_ms() >= changed_ms + config.file_reserved_time_hours * 3_600_000)

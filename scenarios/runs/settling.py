@@ -156,11 +156,14 @@ class Settling:
         """
         if self.plan.retention.hours_off:
             self._await_passes(store)
-        asks_again = True
+        asks_again = not self.plan.retention.delete_when
         must_recover_without_restart = allowances.must_recover_without_restart(
             self.plan, disk
         ) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
+        if not asks_again and not clean.is_delete_hour(store):
+            store.world.tasks.sleep(limit_ms)  # passes must remove no segment
+            return
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
         while violations := self.judge.leftover_violations(store, disk):
             if disk.has_transient_faults and allowances.count_errors(disk):

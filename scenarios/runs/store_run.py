@@ -27,7 +27,7 @@ from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
 from ..oracle.evidence import Violation, record_tried
-from ..oracle.invariants import tx
+from ..oracle.invariants import clean, tx
 from ..oracle.log_directories import SegmentPlaces, check_full_directory
 from ..oracle.recovered import Content, content_of, first_difference, with_replaced_addresses
 from ..workload.offline_faults import OfflineFaults
@@ -203,6 +203,8 @@ class Run(Execution):
             stream = self._choices.stream(f"{machine.name}/memory")
             world = world_out_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+        if self._plan.retention.delete_when:
+            removals.is_time = clean.is_delete_hour
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
         self._judge_segment_places(disk)

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
+from ...store.formats.consume_queue import ENTRY_BYTES
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Signal
 from ..oracle import allowances
-from ..oracle.invariants import consumers
+from ..oracle.invariants import consumers, lookups
 from ..oracle.ledger import Pull
 from ..oracle.light_places import LIGHT_PREFIX
 from ..oracle.reader import ReadRecord, UnreadableError, read
@@ -25,7 +26,13 @@ Only ASCII white space is trimmed from the last subscription, so it matches two 
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
 """The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
+_ASKED_MAX = (*(32,) * 80, 1, 0, -1, 1_000)
+"""The most messages of an answer, as a consumer asks. The first message of an answer ignores the limit."""
 _LOOK_MS = 50
+_SEARCH_CHANCE = 0.2
+_SOUGHT_MAX = 16
+_WAYS = (None, None, 0, -1, 1, -(1 << 60), 1 << 60)
+"""How far a time is from that of a message in ms. None: the middle between two messages."""
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
@@ -44,6 +51,7 @@ class Consumer(options.StoreUser):
     _received: ReceivedMessages = field(init=False)
     _place: tuple[str, str, int] = field(init=False)
     _queue_ends: int = field(init=False)
+    _asked_max: int = field(init=False)
     _idle_ms: int = field(default=_IDLE_MS_MIN, init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +62,7 @@ class Consumer(options.StoreUser):
         tags = None
         if plan.consuming.filtered:
             tags = stream.choice(_SUBSCRIPTIONS, "subscription")
+        self._asked_max = stream.choice(_ASKED_MAX, "messages at once")
         self._pull = Pull(topic, queue_id, tags)
         wanted = consumers.wanted_tags(tags)
         self._received = ReceivedMessages(
@@ -84,6 +93,39 @@ class Consumer(options.StoreUser):
                 self._commit_by_chance(progress, pull.end_offset)
         pull.is_over = True
         self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
+        if self.stream.chance(_SEARCH_CHANCE, "search by time"):
+            self._search_by_time()
+
+    def _search_by_time(self) -> None:
+        """Search the queue once for a store time or a time between two, and check the answer."""
+        plan, store, ledger, stream, queue = self.plan, self.store, self.ledger, self.stream, self._place[1:]
+        nth, way = stream.randint(1, _SOUGHT_MAX, "message by time"), stream.choice(_WAYS, "way")
+        puts = {put.queue_offset: put for put in ledger.puts if put.place == queue and put.stored_ms is not None}
+        has_other_times = ledger.tears or plan.rot.is_possible or plan.disturbances.clock_step_chance > 0
+        low, high = max(store.get_min_offset_in_queue(*queue), 0), store.get_max_offset_in_queue(*queue)
+        is_known = puts and not has_other_times and not allowances.has_reverted_data(self.disk)
+        if not is_known or ledger.queue_ends[queue] or low == high:  # a removed queue restarts at 0
+            return
+        stored_ms = sorted(put.stored_ms or 0 for put in puts.values())
+        at = -nth % len(stored_ms)
+        wanted_ms = (stored_ms[at - 1] + stored_ms[at]) // 2 if way is None else stored_ms[at] + way
+        try:
+            with self.disk.with_page_ins():
+                offset = store.get_offset_in_queue_by_time(*queue, wanted_ms)
+                near = {
+                    each: found.store_timestamp_ms
+                    for each in (low, offset - 1, offset, offset + 1)
+                    if (put := puts.get(each)) is not None
+                    and (found := store.look_message_by_offset(put.physical_offset or 0)) is not None
+                    and (found.topic, found.queue_id, found.queue_offset) == (*queue, each)  # else the put is lost
+                }
+        except OSError:
+            if not allowances.count_errors(self.disk):
+                raise
+            return
+        per_file = store.config.mapped_file_size_consume_queue // ENTRY_BYTES
+        bounds = lookups.QueueBounds(low, high)
+        self.report(lookups.check_offset_by_time(queue, wanted_ms, offset, near, bounds, per_file))
 
     @property
     def _must_restart(self) -> bool:
@@ -105,7 +147,7 @@ class Consumer(options.StoreUser):
         """
         try:
             with self.disk.with_page_ins():
-                result = self.store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+                result = self.store.get_message(*self._place[1:], pull.end_offset, self._asked_max, pull.tags)
         except OSError:
             if not allowances.count_errors(self.disk):
                 raise
@@ -116,6 +158,7 @@ class Consumer(options.StoreUser):
             return True
         bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
         self.report(consumers.check_offsets(self._place[1:], pull.end_offset, result.status, bounds))
+        self.report(consumers.check_answer_size(self.store.config, self._place[1:], self._asked_max, result.records))
         if result.records:
             self._judge_messages(pull, result, bounds)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)

@@ -15,6 +15,16 @@ from ..oracle.put_entry import PutEntry
 
 _SECTOR_BYTES = 512
 _SEGMENTS_WITH_A_MIDDLE = 3
+_FOREIGN_QUEUE_IDS = ("00", str(1 << 31), "\N{ARABIC-INDIC DIGIT ZERO}")
+"""Numbers that are no queue ids: with a leading zero, too large, and with a digit that is not ASCII."""
+_FOREIGN_INDEX_NAMES = (
+    "notes",
+    "19691231235959999",
+    "20200931000000000",
+    "20201301000000000",
+    "20200930000000000/copy",
+)
+"""Names that are no time, times before 1970 and of days and months that do not exist, and a directory."""
 
 
 class DamagedImage(NamedTuple):
@@ -70,15 +80,37 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
     return image_with_content(image, paths[-1], new[:start] + old[start:])
 
 
-def shorten_segment(image: Image, store: MessageStore) -> Image | None:
-    """Remove the last sector of the first segment of a stopped store, or return None if there is no other segment."""
+def add_refused_file(image: Image, store: MessageStore, stream: Stream) -> Image | None:
+    """Give one file of log or queues a wrong size, kind or name, so that a load must refuse the directory.
+
+    Return None if there is only one segment, which a load may then remove or extend.
+    """
     segments = store.log.segments
     if len(segments) < 2:
         return None
     path = segments[0].file.path
     if path not in image.files:  # the removal of the segment has begun, and the next start repeats it
         return None
-    return image_with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+    content, end_offset = image.files[path].content, segments[-1].end_offset
+    changes = [
+        (path, content[:-_SECTOR_BYTES]),
+        (path, content + bytes(_SECTOR_BYTES)),
+        (f"{path}/copy", b""),  # a directory instead of the segment
+        (f"{directory_of(path)}/{segment_name(end_offset)}", bytes(len(content) + 1)),
+        (f"{directory_of(path)}/{segment_name(end_offset + 1)}", bytes(len(content))),
+        (f"{directory_of(path)}/{segment_name(end_offset)[1:]}", bytes(len(content))),
+    ]
+    for queue_file in files_of_queues(image, store)[:1]:
+        queue = directory_of(queue_file)
+        changes += [(queue_file, image.files[queue_file].content + bytes(1)), (f"{queue_file}/copy", b""), (queue, b"")]
+    changed, content = stream.choice(changes, "refused file")
+    files = {
+        each: file
+        for each, file in image.files.items()
+        if not f"{changed}/".startswith(f"{each}/") and not each.startswith(f"{changed}/")
+    }
+    directories = tuple(each for each in image.directories if not f"{each}/".startswith(f"{changed}/"))
+    return image_with_file(Image(files, directories), changed, content)
 
 
 def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) -> int | None:
@@ -88,10 +120,11 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
     return stream.choice(begun[1:-1], "missing segment")
 
 
-def foreign_paths(image: Image, store: MessageStore) -> list[str]:
+def foreign_paths(image: Image, store: MessageStore, stream: Stream) -> list[str]:
     """Return paths of foreign files, as people and tools create them.
 
-    Examples: a mount point's lost+found, notes, a directory without a queue, and a copy of a queue file.
+    Examples: a mount point's lost+found, notes, a directory without a queue, and a copy of a queue file. Some names are
+    almost those of queues and index files.
     """
     config = store.config
     paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
@@ -99,6 +132,9 @@ def foreign_paths(image: Image, store: MessageStore) -> list[str]:
     if queue_files:
         topic, queue_id, name = queue_files[0].rsplit("/", 2)
         paths += [f"{topic}/old/{name}", f"{topic}/{queue_id}/{name}.bak"]
+        paths.append(f"{topic}/{stream.choice(_FOREIGN_QUEUE_IDS, 'foreign queue id')}/{name}")
+    if store.index is not None:
+        paths.append(f"{config.index_directory}/{stream.choice(_FOREIGN_INDEX_NAMES, 'foreign index name')}")
     return paths
 
 

@@ -17,7 +17,7 @@ from ..oracle.invariants.status import Allocation
 from ..oracle.ledger import HALF_TOPIC
 from ..oracle.put_entry import PLAIN, PROPERTIES_MAX, PutContent, PutEntry, WaitingPlace, refusal
 from ..oracle.transactions import TransactionBehaviour
-from . import options, transaction_traffic
+from . import odd_requests, options, transaction_traffic
 from .sizes import LongestProperties, draw_body_bytes, draw_longest
 from .skew import Skew
 
@@ -32,7 +32,12 @@ _TIERS = (None, "-3", "0", "1", "2", "10", "12", "gold")
 """Values of a property for SQL expressions: the order of numbers differs from that of their texts."""
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
-"""A property of the whole batch if one of its messages has the longest possible properties."""
+"""A property of the whole batch."""
+_FORM_CHANCE = 0.4
+"""The chance of each unusual form of a batch."""
+_BATCH_FLAW_CHANCE = 0.05
+_FLAW_CHANCE = 0.6
+"""The chance of another broken rule instead of an illegal topic."""
 
 
 def topic_of_users(number: int) -> str:
@@ -54,6 +59,11 @@ class DrawnMessage:
     """The delay level; 0 for a message that is due at once."""
     light_names: tuple[str, ...] = ()
     body: bytes = b""
+    forged: tuple[str, ...] = ()
+    """Properties in the send that the store must remove: none or one."""
+
+    def set_body(self, size_bytes: int) -> None:
+        self.body = (f"{self.name}|".encode() * (size_bytes // len(self.name) + 1))[:size_bytes]
 
     def properties(self, put_name: str, *shared: str) -> str:
         return "\2".join((f"KEYS\1{put_name:<10}{self.keys}", *self.pieces, *shared))
@@ -73,6 +83,10 @@ class Draft:
     in_batch: bool = False
     shared: tuple[str, ...] = ()
     """Properties of the whole batch: none or one."""
+    ends_with_separator: bool = False
+    """Whether the properties of each message in a batch end with a separator."""
+    flaw: str = ""
+    """The broken rule, a key of `odd_requests`; empty if there is none."""
     behaviour: TransactionBehaviour | None = None
     """How the producer handles the transaction; None if the message is not a half message."""
     log_end: int = 0
@@ -95,10 +109,16 @@ class Draft:
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
+        end = "\2" if self.ends_with_separator else ""
         return encode_batch(
-            BatchUnit(each.content.flag, each.body, each.properties(name).encode())
+            BatchUnit(each.content.flag, each.body, f"{each.properties(name, *each.forged)}{end}".encode())
             for each, name in zip(self.messages, names, strict=True)
         )
+
+    def stored_properties(self, message: DrawnMessage, name: str) -> bytes:
+        """Return the properties in the record of a message that is not redirected."""
+        end = ("",) if self.ends_with_separator and not self.shared else ()
+        return message.properties(name, *self.shared, *end).encode()
 
     def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
         assert len(puts) == len(self.messages), self.messages[0].name
@@ -119,6 +139,8 @@ class Draft:
             topic_bytes = len(self.topic.encode())
             fault = "a '/'" if "/" in self.topic else f"{topic_bytes} bytes, at most {MAX_TOPIC_BYTES}"
             yield f"its topic has {fault}"
+        if self.flaw:
+            yield f"it has {self.flaw}"
         if self.behaviour is not None:
             if plan.broker_settings.reject_transaction_message:
                 yield "the broker rejects transactions"
@@ -152,13 +174,15 @@ class Drawing:
         is_odd = not plan.broker.serves and stream.chance(plan.messages.illegal_chance, "illegal")
         topic_number, queue_id = self.skew.draw_place(stream, plan)
         topic = topic_of_users(topic_number)
-        odd_number = None
+        odd_number, is_flawed = None, False
         if is_odd:
             possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
             topic = stream.choice(ILLEGAL_TOPICS + possible, "odd topic")
             numbers = self.streams(f"{stream.name}/odd numbers").with_subject(name)
             if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
                 topic, odd_number = topic_of_users(topic_number), numbers.choice(ILLEGAL_NUMBERS, "which number")
+            elif topic in ILLEGAL_TOPICS and numbers.chance(_FLAW_CHANCE, "flaw"):
+                topic, is_flawed = topic_of_users(topic_number), True
         elif place is not None:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
@@ -177,6 +201,8 @@ class Drawing:
             return draft
         longest = draw_longest(about, plan)
         draft.in_batch = stream.chance(plan.messages.batch_chance, "batch")
+        if is_flawed and not draft.in_batch:
+            draft.flaw, longest = numbers.choice(odd_requests.FLAWS, "which flaw"), None
         if draft.in_batch:
             self._draw_batch(draft, stream, about, name, longest)
             return draft
@@ -184,6 +210,9 @@ class Drawing:
         light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
         longest = None if level or light_names else longest
         self._draw_message(draft, stream, about, name, level, light_names, longest)
+        if light_names and not plan.broker.serves:
+            forms = self.streams(f"{stream.name}/forms").with_subject(name)
+            draft.messages[0].forged = (odd_requests.FORGED_OFFSET,) if self._draw_forged(forms) else ()
         return draft
 
     def _draw_clock_ahead_ms(self, stream: Stream, name: str) -> int:
@@ -202,23 +231,44 @@ class Drawing:
     def _draw_batch(
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
-        log_end, content = self.log_end, draft.content
+        plan, log_end, content, is_forged, around = self.plan, self.log_end, draft.content, False, None
         units = stream.randint(1, BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)
             lengths[about.randbelow(units, "longest unit")] = longest._replace(by_bytes=True)
+        elif not plan.broker.serves and not plan.messages.equal_sizes:
+            forms = self.streams(f"{stream.name}/forms").with_subject(name)
+            draft.shared = (_SHARED_PROPERTY,) if forms.chance(_FORM_CHANCE, "shared") else ()
+            draft.ends_with_separator = forms.chance(_FORM_CHANCE, "separator")
+            is_forged = self._draw_forged(forms)
+            if forms.chance(_BATCH_FLAW_CHANCE, "flaw"):
+                draft.flaw = forms.choice(odd_requests.BATCH_FLAWS, "which flaw")
+            if plan.messages.limit_bytes and forms.chance(_FORM_CHANCE, "at the limit"):
+                around = forms.choice((-1, 0, 1), "around the limit")
         for number, length in enumerate(lengths):
             unit = f"{name}.{number}"
             self._draw_message(draft, stream.with_subject(unit), about.with_subject(unit), unit, longest=length)
+            drawn = draft.messages[-1]
+            if is_forged:
+                drawn.pieces.append(f"INNER_MULTI_DISPATCH\1{options.LIGHT_NAMES[0]}")
+                drawn.forged = (odd_requests.FORGED_OFFSET,)
             if self.log_end is not None:
-                drawn = draft.messages[-1]
-                properties = drawn.properties(unit, *draft.shared).encode()
+                properties = draft.stored_properties(drawn, unit)
                 self.log_end += content.record_bytes(drawn.body, draft.topic, properties)
         self.log_end = log_end
+        if around is not None:
+            last, other_bytes = draft.messages[-1], len(draft.batch_body(each.name for each in draft.messages))
+            last.set_body(max(plan.messages.limit_bytes + around - other_bytes + len(last.body), 0))
         if content is not PLAIN:
             for each in draft.messages[1:]:
                 each.content = content._replace(flag=options.draw_flag(about.with_subject(each.name)))
+
+    def _draw_forged(self, forms: Stream) -> bool:
+        """Return whether a message has offsets in light queues, as a client has that forwards a message."""
+        plan = self.plan
+        # A store without light queues keeps the offsets, and would use them after a switch.
+        return plan.light_queues.chance > 0 and not plan.starts.switched and forms.chance(_FORM_CHANCE, "forged")
 
     def _draw_message(
         self,
@@ -269,5 +319,5 @@ class Drawing:
         if not fixed:
             other_bytes = draft.content.record_bytes(b"", draft.topic, drawn.properties(name, *draft.shared).encode())
             body_bytes = draw_body_bytes(stream, plan, self.log_end, other_bytes)
-        drawn.body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
+        drawn.set_body(body_bytes)
         draft.messages.append(drawn)

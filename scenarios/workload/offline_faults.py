@@ -77,13 +77,13 @@ class OfflineFaults:
             stream = self.streams("damaged progress")
             if self.plan.delay.chance and stream.chance(0.5, "of delivery"):
                 return self._damage_delivery_progress(image, stream)
-            return self._damage_progress(image)
+            return self._damage_progress(image, stream)
         if life.ending == LifeEnding.STOP_AND_FULL_DISK:
             return self._lose_queues_on_full_disk(image, store)
         if life.ending == LifeEnding.STOP_AND_MISSING_SEGMENT:
             return self._lose_segment(image, store)
         if life.ending == LifeEnding.STOP_AND_ODD_FILE:
-            self._try_wrong_size_file(image, store)
+            self._try_refused_file(image, store)
         if life.ending == LifeEnding.STOP_AND_LARGER_QUEUE_FILES:
             self._raise_queue_file_size(image, store)
         if life.ending == LifeEnding.STOP_AND_STRAYS:
@@ -112,7 +112,7 @@ class OfflineFaults:
         If a record has a wrong queueOffset, its queue is not truncated, because only the queue has the right offset.
         """
         stream = self.streams("strays")
-        for path in damage.foreign_paths(image, store):
+        for path in damage.foreign_paths(image, store, stream):
             if stream.chance(0.5, f"stray {path}"):
                 image = damage.image_with_file(image, path, _FOREIGN_CONTENT)
                 self._foreign_files.add(path)
@@ -225,8 +225,11 @@ class OfflineFaults:
         self.ledger.known_damage.record_damage(damaged.flaw, unreadable=False)
         return damaged.image
 
-    def _damage_progress(self, image: Image) -> Image:
-        """Zero the first sector of `consumerOffset.json`, if a backup of the previous version must exist."""
+    def _damage_progress(self, image: Image, stream: Stream) -> Image:
+        """Zero the first sector of `consumerOffset.json` or empty the file, if a backup must exist.
+
+        RocketMQ does not sync the file before its rename, so a power cut can leave the file empty.
+        """
         groups = self.ledger.group_progress
         if groups.backup is None or not groups.is_persisted or groups.path not in image.files:
             return image
@@ -234,6 +237,8 @@ class OfflineFaults:
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.lose_progress()
+        if stream.chance(0.3, "emptied"):
+            return damage.image_with_content(image, groups.path, b"")
         return damage.image_with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _damage_delivery_progress(self, image: Image, stream: Stream) -> Image:
@@ -291,9 +296,9 @@ class OfflineFaults:
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
-    def _try_wrong_size_file(self, image: Image, store: MessageStore) -> None:
-        """Start a store with a segment of a wrong size. The load must fail and change no file."""
-        odd = damage.shorten_segment(image, store)
+    def _try_refused_file(self, image: Image, store: MessageStore) -> None:
+        """Start a store with a file of a wrong size, kind or name. The load must fail and not change the log."""
+        odd = damage.add_refused_file(image, store, self.streams("refused file"))
         if odd is None:
             return
         self._odd_starts += 1
@@ -309,7 +314,9 @@ class OfflineFaults:
             except CorruptFileError:
                 return
             self.judge.judge_recovery(other, disk)
-            self.judge.report_and_stop("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+            self.judge.report_and_stop(
+                "START", "a file of a wrong size, kind or name was accepted", "load", "refused", "opened"
+            )
 
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)

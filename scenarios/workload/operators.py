@@ -40,11 +40,12 @@ def retention_operator(
     stopped_within: Callable[[int | None], bool] | None = None,
     *,
     ages: bool = True,
+    asks: bool = True,
 ) -> Callable[[], None]:
     """Return a task that, a few times, makes the oldest segments expire and requests their deletion.
 
-    ages: whether segments are made older; otherwise only old segments expire. stopped_within: sleeps for the given ms
-    unless the task is stopped, and returns whether it was stopped.
+    ages: whether segments are made older; otherwise only old segments expire. asks: whether it requests deletions.
+    stopped_within: sleeps for the given ms unless the task is stopped, and returns whether it was stopped.
     """
 
     def operate() -> None:
@@ -57,7 +58,8 @@ def retention_operator(
             thirds = stream.randbelow(4, "thirds of the log that expire")
             if ages:
                 _make_oldest_expire(store, thirds)
-            store.execute_delete_files_manually()
+            if asks:
+                store.execute_delete_files_manually()
 
     return operate
 

@@ -52,6 +52,13 @@ _AGO_MS_MAX = 5_000
 _PAUSE_CHANCE = 0.7
 _SHARED_CHANCE = 0.4
 _WINDOW_CHANCE = 0.3
+_UNKNOWN_KEYS = ("", "\ud800")
+"""Keys that no message has: the empty one, and a lone surrogate, which no encoding has."""
+_ASKED_MAX = (*(idx.ANSWERS_MAX,) * 4, 0, 1, 3, 1_000)
+"""The store returns at most `idx.ANSWERS_MAX` messages, whatever the limit of a request."""
+_LATEST_PUTS = 16
+_AROUND_MS = (-1_000, -999, -1, 0, 1, 999, 1_000)
+"""How far a window begins or ends from a message's store time. Index entries have whole seconds."""
 
 
 # -- headers ---------------------------------------------------------------------------------------
@@ -283,38 +290,46 @@ class KeySearcher(StoreUser):
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.randbelow(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
-        ago_ms = self._draw_window()
+        asked_max = stream.choice(_ASKED_MAX, "asked messages")
         if stream.chance(_PAUSE_CHANCE, "pause"):
             store.world.tasks.sleep(stream.randint(1, plan.pauses.ms_max, "pause ms"))
-        window_ms = idx.ALWAYS_MS
-        if ago_ms is not None:
-            now_ms = store.world.clock.now_ms()
-            window_ms = (now_ms - ago_ms[0], now_ms - ago_ms[1])
+        window_ms = self._draw_window()
         dispatched_to = store.dispatch.reput_from.get()
         try:
             with self.disk.with_page_ins():
-                result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
+                result = store.query_message(topic, key, asked_max, *window_ms)
         except OSError:
             if not allowances.count_errors(self.disk):
                 raise
             return
-        may_miss = allowances.has_reverted_data(self.disk)
-        asked = topic, key
+        # No checksum covers store times.
+        has_other_times = self.ledger.tears or plan.rot.is_possible
+        may_miss = allowances.has_reverted_data(self.disk) or (has_other_times and window_ms != idx.ALWAYS_MS)
+        most = min(asked_max, idx.ANSWERS_MAX)
         self.report(
-            idx.check_lookup_answer(store, self.ledger, asked, window_ms, result, dispatched_to, may_miss=may_miss)
+            idx.check_lookup_answer(
+                store, self.ledger, (topic, key), window_ms, result, dispatched_to, may_miss=may_miss, most=most
+            )
         )
 
     def _draw_key(self, messages_each: int) -> str:
         """Choose a shared key, or a message name from before or after the last start."""
         stream = self.stream
         if stream.chance(_SHARED_CHANCE, "shared"):
-            return stream.choice((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
+            return stream.choice((*SHARED_KEYS, *UNIQUE_KEYS, *_UNKNOWN_KEYS), "shared key")
         life, count = stream.randbelow(self.life + 1, "life"), stream.randbelow(messages_each, "message")
         return f"m{life}.{stream.randbelow(self.plan.producers, 'producer')}.{count}"
 
-    def _draw_window(self) -> tuple[int, int] | None:
-        """Choose the time window of a query as two ages in ms, None for all times."""
-        if not self.stream.chance(_WINDOW_CHANCE, "window"):
-            return None
-        begin_ms = self.stream.randbelow(_AGO_MS_MAX, "begins ms ago")
-        return begin_ms, self.stream.randbelow(begin_ms + 1, "ends ms ago")
+    def _draw_window(self) -> tuple[int, int]:
+        """Choose the time window of a query: all times, two ages, or around the store time of a message."""
+        stream = self.stream
+        if not stream.chance(_WINDOW_CHANCE, "window"):
+            return idx.ALWAYS_MS
+        begin_ms = stream.randbelow(_AGO_MS_MAX, "begins ms ago")
+        end_ms = stream.randbelow(begin_ms + 1, "ends ms ago")
+        about_ms, times = self.store.world.clock.now_ms(), [put.stored_ms for put in self.ledger.puts]
+        stored_ms = stream.choice(times[-_LATEST_PUTS:], "message") if times else None
+        if stored_ms is not None and stream.chance(0.5, "around a message"):
+            about_ms = stored_ms
+            end_ms, begin_ms = sorted(stream.choice(_AROUND_MS, "ms before it") for _ in range(2))
+        return about_ms - begin_ms, about_ms - end_ms

@@ -10,7 +10,7 @@ from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import live, status
 from ..oracle.put_entry import PutEntry
-from . import options
+from . import odd_requests, options
 from .drawing import Draft, Drawing
 from .transaction_traffic import TransactionTraffic
 
@@ -68,7 +68,7 @@ class StoreSender(options.StoreUser):
         """Put a message or a batch once, record the answer in the ledger, and check it."""
         puts, now_ns = [], self.disk.kernel.now_ns
         for each in draft.messages:
-            properties = each.properties(each.name, *draft.shared).encode()
+            properties = draft.stored_properties(each, each.name)
             puts.append(draft.put(each, each.name, properties, now_ns, draft.queue_id, each.content))
             if not self.store.config.enable_multi_dispatch:
                 puts[-1].light_names = ()
@@ -84,11 +84,11 @@ class StoreSender(options.StoreUser):
         if draft.in_batch:
             head = options.message_of(place[0], b"", place[1], "".join(draft.shared), content, wait=draft.wait)
             batch = MessageBatch(head, draft.batch_body(put.name for put in puts))
-            result = self.store.put_messages(batch)
+            result = self.store.put_messages(odd_requests.with_flaw(batch, draft.flaw))
         else:
-            text = first.properties.decode()
+            text = "\2".join((first.properties.decode(), *draft.messages[0].forged))
             message = options.message_of(place[0], first.body, place[1], text, content, wait=draft.wait)
-            result = self.store.put_message(message)
+            result = self.store.put_message(odd_requests.with_flaw(message, draft.flaw))
         self._record_answer(puts, result, refusal, draft)
         return True
 

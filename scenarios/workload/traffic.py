@@ -89,7 +89,8 @@ class Traffic(options.StoreUser):
             users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
             ages = not (plan.retention.hours_off and self.life)  # after days off, earlier segments are old
-            retention = operators.retention_operator(store, self._stream("retention"), ages=ages)
+            asks = not plan.retention.delete_when
+            retention = operators.retention_operator(store, self._stream("retention"), ages=ages, asks=asks)
             users.append(spawn("retention operator", retention))
         if plan.retention.deletes_segments and plan.retention.deletes_queues and self._sender.stop is None:
             removing = operators.removing_operator(

@@ -234,13 +234,15 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
             high, right, right_ms = middle - ENTRY_BYTES, found, record_ms
         else:
             low, left, left_ms = found + ENTRY_BYTES, found, record_ms
-    if left_ms == -1:
+    if left_ms == right_ms == -1:
+        nearest = low  # no entry has a record, so begin after the expired ones
+    elif left_ms == -1:
         nearest = right
     elif right_ms == -1 or timestamp_ms - left_ms <= right_ms - timestamp_ms:
         nearest = left
     else:
         nearest = right
-    return max(0, (segment.base_offset + nearest)) // ENTRY_BYTES
+    return (segment.base_offset + nearest) // ENTRY_BYTES
 
 
 def _store_time_of_entry_ms(

@@ -70,7 +70,7 @@ class IndexRecovery:
             place = end
         sizes = [error.file for error in odd if error.field == "file size"]
         self._remove_other_files(sizes)
-        return findings if self._clean_exit else []
+        return [error for error in findings if self._clean_exit or error.field == "file name"]
 
     def dispatch(self, record: ScannedRecord) -> None:
         """Index a record. The caller passes records in log order, from `start_offset` or earlier."""

@@ -13,6 +13,11 @@ _FAILED_NAME_SYNCS: Mapping[str, Any] = {
     "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
 }
 """During traffic, the sync of the directory of a new segment often fails."""
+_HOURS_OF_DELETION: Mapping[str, Any] = {
+    "retention": {"delete_when": ("00;12;13;14;15", "04;23"), "deletes_queues": (False,), "hours_off": (0,)},
+    "faults": {"failed_space_query_chance": (0.0,)},
+}
+"""Runs begin at 12:26 of their clocks."""
 _SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log", "enable_consume_queue_ext")
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -40,7 +45,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     )
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
-    .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}}),
+    .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}})
+    .with_late_optional(0.15, hours_of_deletion=_HOURS_OF_DELETION),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",
@@ -73,10 +79,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # A segment loses its last sector while the store is off. Before the repair a start is attempted.
+    # While the store is off, a file of log or queues is damaged, replaced or added. A start precedes the repair.
     Scenario.define(
         "wrong-segment-size",
-        "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
+        "after a file of log or queues gets a wrong size, kind or name, the store refuses to open and keeps the log; "
         "after the repair it opens with all messages",
         stream="odd-segments-are-refused-not-forgotten",
         endings=("stop and odd file",),

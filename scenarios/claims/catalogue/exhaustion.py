@@ -31,7 +31,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 0, 1),
         lives=(1, 2, 3),
         endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
-    ).with_late_optional(0.4, small_queues={"consume_queue_bytes": (60,), "topics": (2,), "queues_per_topic": (2,)}),
+    )
+    .with_late_optional(0.3, kept_segments={"retention": {"forcibly": (False,)}})
+    .with_late_optional(0.4, small_queues={"consume_queue_bytes": (60,), "topics": (2,), "queues_per_topic": (2,)}),
     Scenario.define(
         "service-died",
         "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "

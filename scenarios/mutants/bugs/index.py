@@ -248,3 +248,23 @@ def delete_begun_before(self: IndexFiles, log_min_offset: int) -> int:
     bit(any(file.end_physical_offset >= log_min_offset for file in begun))
     ends = [file.end_physical_offset + 1 for file in begun]
     return delete_begun_before.original(self, max(ends, default=log_min_offset))
+
+
+# Found in this store.
+@bug("foreign-index-file-unreported", IndexRecovery, "keep_valid_files", found_by=("FILES",))
+@needs(SCENARIOS["foreign-and-damaged-files"].ranges, index={"slots": (5,)})
+def keep_without_report(self: IndexRecovery) -> list[CorruptFileError]:
+    """After a crash, recovery does not report foreign files in the index."""
+    found = keep_without_report.original(self)
+    return [] if bit(bool(found) and not self._clean_exit) else found
+
+
+@bug("look-up-ignores-its-limit", IndexService, "query_offset", found_by=("IDX",))
+@needs(index={"slots": (5,), "keys_chance": (1.0,), "seekers": (2,)}, messages_each=(16,))
+def query_up_to_setting(
+    self: IndexService, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
+) -> list[int]:
+    """A look-up returns as many messages as the settings allow, whatever its limit."""
+    found = query_up_to_setting.original(self, topic, key, self.max_num, begin_ms, end_ms, accept)
+    bit(len(found) > max_num)
+    return found

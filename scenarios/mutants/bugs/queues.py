@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
+from ....store import message_store
 from ....store.filters import message_filter
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
@@ -358,3 +360,19 @@ def truncate_or_remove(self: ConsumeQueue, queue_offset: int, *, syncs_zeros: bo
     if bit(queue_offset * ENTRY_BYTES <= self.queue.min_offset and self.queue.min_offset > 0):
         return self.remove_all_segments()
     return truncate_or_remove.original(self, queue_offset, syncs_zeros=syncs_zeros)
+
+
+@bug("pull-exceeds-its-limit", QueuePuller, "_is_result_full", found_by=("READ",))
+@needs(consumers=(2,), messages_each=(16,))
+def is_full_after_limit(self: QueuePuller, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
+    """A pull returns one message more than its limit."""
+    bit(count == max_messages)
+    return is_full_after_limit.original(self, count, end_bytes, max_messages + 1, in_disk=in_disk)
+
+
+@bug("search-by-time-in-seconds", message_store, "offset_by_time", found_by=("READ",))
+@needs(consumers=(2,), messages_each=(16,))
+def offset_by_second(files: Any, commit_log: Any, queue: Any, timestamp_ms: int, log_limit: int) -> int:
+    """A search by time rounds the time down to a second."""
+    bit(timestamp_ms % 1_000 > 0)
+    return offset_by_second.original(files, commit_log, queue, timestamp_ms // 1_000 * 1_000, log_limit)

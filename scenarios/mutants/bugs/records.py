@@ -2,11 +2,12 @@
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from ....store.errors import CorruptFileError, InvalidMessageError
-from ....store.formats import redirect
+from ....store.formats import batch, redirect
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
 from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
@@ -152,7 +153,7 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
     return encoded
 
 
-@bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS",))
+@bug("unit-too-long-taken", put_encoder, "encode_batch_records", found_by=("STATUS", "LIVE"))
 @needs(_WITH_LONGEST)
 def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
@@ -191,3 +192,35 @@ def check_without_blank(
     if isinstance(checked, EncodedPut):
         checked.buffer = buffer
     return checked
+
+
+_BATCHES = Ranges(messages={"batch_chance": (0.5,), "illegal_chance": (0.3,), "equal_sizes": (False,)})
+
+
+@bug("broken-batch-stored-in-part", put_encoder, "encode_batch_records", found_by=("STATUS", "LIVE"))
+@needs(_BATCHES)
+def encode_whole_units(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
+    """A put stores the messages of a batch that come before a broken one."""
+    at = 0
+    with suppress(CorruptFileError):
+        while at < len(units):
+            *_, at = batch.decode_unit(units, at)
+    bit(0 < at < len(units))
+    return encode_whole_units.original(units[:at], **given)
+
+
+@bug("separator-of-batch-doubled", batch, "join_properties", found_by=("DUR", "PREFIX", "READ"))
+@needs(_BATCHES)
+def join_with_separator(unit: bytes, batch: bytes) -> bytes:
+    """Properties of a batch follow an empty property if those of its message end with a separator."""
+    joined = unit + b"\2" + batch if batch else unit
+    bit(joined != join_with_separator.original(unit, batch))
+    return joined
+
+
+@bug("forwarded-offset-kept", put_encoder, "without_offsets", found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "READ"))
+@needs(_BATCHES, light_queues={"chance": (0.5,)})
+def with_offsets_of_client(properties: bytes) -> bytes:
+    """A message in a batch keeps the offsets in light queues that its client has sent."""
+    bit(properties != with_offsets_of_client.original(properties))
+    return properties

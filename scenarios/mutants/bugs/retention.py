@@ -1,5 +1,7 @@
 """Bugs of retention: wrong removals, and puts refused for too long."""
 
+from dataclasses import replace
+
 from ....store.errors import CorruptFileError
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC
@@ -190,3 +192,19 @@ def remove_also_unexpired(self: CleanCommitLog) -> int:
     pressure, segments = self._watermark.measure_pressure(), self._log.segments
     bit(not pressure.at_once and len(segments) > 1 and not self._has_expired(segments[0]))
     return self._delete_segments(pressure._replace(at_once=True))
+
+
+@bug("first-hour-of-deletion-only", CleanCommitLog, "_is_delete_time", found_by=("CLEAN",))
+@needs(SCENARIOS["retention-oldest-first"].ranges, retention={"delete_when": ("00;12;13",), "deletes_queues": (False,)})
+def is_first_hour(self: CleanCommitLog) -> bool:
+    """Retention deletes files only in the first of several hours of deletion."""
+    return is_first_hour.original(self) and not bit(";" in self._config.delete_when)
+
+
+@bug("forbidden-forced-deletion", CleanCommitLog, "_delete_segments", found_by=("CLEAN",))
+@needs(SCENARIOS["full-disk-space-returns"].ranges, retention={"deletes_segments": (True,), "forcibly": (False,)})
+def delete_forcibly(self: CleanCommitLog, pressure: RemovalPressure) -> int:
+    """A full disk loses unexpired segments although cleanFileForciblyEnable is off."""
+    bit(pressure.at_once)
+    self._config = replace(self._config, clean_file_forcibly_enable=True)
+    return delete_forcibly.original(self, pressure)

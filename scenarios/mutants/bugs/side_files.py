@@ -1,6 +1,6 @@
 """Bugs of side files: the checkpoint, and files with offsets."""
 
-from typing import cast
+from typing import Any, cast
 
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError
@@ -222,3 +222,12 @@ def store_beside_backup(self: SideFile, content: bytes) -> bool:
     """The correction of progress or offsets keeps a backup that has the wrong values."""
     bit(self._content is not None)
     return self.store(content)
+
+
+@bug("empty-offsets-file-is-current", SideFile, "_read", found_by=("META", "REDEL", "READ"))
+@needs(SCENARIOS["consumer-offset-durable"].ranges, endings=("stop and damaged progress",), lives=(2, 3))
+def read_empty_file(self: SideFile, path: str, parse: Any) -> Any:
+    """A file of consumer offsets that a power cut left empty counts as a table without offsets."""
+    status = self._files.status(path)
+    is_empty = path.endswith("consumerOffset.json") and status is not None and status.size_bytes == 0
+    return (b"", parse(b'{"offsetTable":{}}', path)) if bit(is_empty) else read_empty_file.original(self, path, parse)

@@ -83,6 +83,13 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
     return FIRST_CLEAN_MS + pass_ms * (2 + len(store.log.segments) // SEGMENTS_PER_PASS)
 
 
+def is_delete_hour(store: MessageStore) -> bool:
+    """Return whether retention removes expired files without a request, now or a pass ago."""
+    now_ms = store.world.clock.now_ms() + store.world.clock.utc_offset_ms()
+    hours = {(now_ms - ago_ms) // _HOUR_MS % 24 for ago_ms in (0, store.config.clean_resource_interval_ms)}
+    return not hours.isdisjoint(map(int, store.config.delete_when.split(";")))
+
+
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
     """Yield each error in a removal of a log segment, before it happens.
 

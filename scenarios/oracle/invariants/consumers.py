@@ -3,10 +3,11 @@
 The workload has no two tags with equal hashes, because the store's filter does not distinguish them.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from ....store.config import StoreConfig
 from ....store.formats.messages import GetMessageStatus
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, record_tried
@@ -141,6 +142,24 @@ def check_offsets(queue: Queue, position: int, status: GetMessageStatus, bounds:
         found = f"minOffset {low}, nextBeginOffset {following}, maxOffset {high}"
         expected = "the next offset of this status" if is_legal else "another status"
         yield Violation("READ", summary, "answer to a pull", -1, "offsets", expected, found)
+
+
+def check_answer_size(
+    config: StoreConfig, queue: Queue, asked_max: int, records: Sequence[bytes]
+) -> Iterator[Violation]:
+    """READ: yield an answer to a pull that exceeds a limit of the request or of the settings.
+
+    The first message of an answer may exceed every limit. Messages in memory and on disk have limits of their own.
+    """
+    record_tried("READ")
+    counts = config.max_transfer_count_on_message_in_memory, config.max_transfer_count_on_message_in_disk
+    sizes = config.max_transfer_bytes_on_message_in_memory, config.max_transfer_bytes_on_message_in_disk
+    most, most_bytes, found_bytes = max(min(asked_max, max(counts)), 1), max(sizes), sum(map(len, records))
+    if len(records) > most or (len(records) > 1 and found_bytes > most_bytes):
+        summary = f"a pull of {queue[0]}/{queue[1]} is answered with too many messages"
+        expected = f"at most {most} messages, or {most_bytes} bytes of several"
+        found = f"{len(records)} messages, {found_bytes} bytes"
+        yield Violation("READ", summary, "answer to a pull", -1, "messages", expected, found)
 
 
 def check_skipped_messages(

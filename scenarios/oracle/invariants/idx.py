@@ -229,10 +229,9 @@ def check_lookup_answer(
 ) -> Iterator[Violation]:
     """Yield each error in the answer to a lookup by topic and key during traffic.
 
-    most: the maximum number of messages in the answer; None: ANSWERS_MAX.
-
-    dispatched_to: the log offset before which all records were dispatched before the request. may_miss: whether the
-    answer may lack messages because the disk lost data.
+    most: the maximum number of messages in the answer; None: ANSWERS_MAX. dispatched_to: the log offset before which
+    all records were dispatched before the request. may_miss: whether the answer may lack messages because the disk lost
+    data or store times.
     """
     record_tried("IDX")
     most = ANSWERS_MAX if most is None else most
@@ -246,12 +245,12 @@ def check_lookup_answer(
         yield _lookup_violation(f"a look-up of {key} in {topic}", at, "indexLastUpdatePhyoffset", f">= {at}", place)
     for offset, raw in zip(offsets, result.records, strict=True):
         yield from _check_record(ledger, asked, window_ms, offset, raw)
-    if window_ms == ALWAYS_MS and not may_miss:
-        missed = _must_be_found(store, ledger, topic, key, dispatched_to).difference(offsets)
+    if most and not may_miss:
+        missed = _must_be_found(store, ledger, topic, key, window_ms, dispatched_to).difference(offsets)
         if len(offsets) == most:
             missed = {offset for offset in missed if offset > offsets[0]}
         if missed:
-            yield _wrong_answer(topic, key, sorted({*offsets, *missed}), offsets)
+            yield _wrong_answer(topic, key, sorted({*offsets, *missed}), offsets, f"store times {window_ms}")
 
 
 def _check_record(
@@ -272,12 +271,14 @@ def _check_record(
         yield _lookup_violation("an answer with another body", offset, "record", put.name, record)
 
 
-def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, dispatched_to: int) -> set[int]:
+def _must_be_found(
+    store: MessageStore, ledger: Ledger, topic: str, key: str, window_ms: tuple[int, int], dispatched_to: int
+) -> set[int]:
     if store.index is None:
         return set()
     if store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR:  # the store creates no more index files
         dispatched_to = min(dispatched_to, store.index.last_update[1])
-    min_offset, raw_key = store.min_phy_offset, key.encode()
+    min_offset, raw_key = store.min_phy_offset, key.encode(errors="surrogatepass")
     return {
         put.physical_offset
         for put in ledger.puts
@@ -286,6 +287,7 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
         and put.waiting_place is None
         and put.topic == topic
         and put.name not in ledger.lost_puts
+        and (window_ms == ALWAYS_MS or window_ms[0] <= (put.stored_ms or 0) <= window_ms[1])
         and raw_key in put.properties  # most puts end here, before their properties are parsed
         and raw_key in keys_of(put.properties)
     }

@@ -10,6 +10,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.oracle.disk_space import DiskRoom, WatchedRemovals
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import clean
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -69,6 +70,18 @@ class Watched:
     def clean(self) -> None:
         self.store.execute_delete_files_manually()
         self.store.world.tasks.sleep(5_000)
+
+
+def test_outside_the_hours_of_deletion_only_a_request_removes_expired_segments() -> None:
+    def body(shop: Watched) -> None:
+        shop.age(1)
+        shop.watched.is_time = clean.is_delete_hour
+        assert not clean.is_delete_hour(shop.store)
+        shop.clean()
+        shop.store.config = replace(shop.store.config, delete_when="04;12")
+        assert clean.is_delete_hour(shop.store)
+
+    assert watched(body).reported == ["a segment is removed without a reason"]
 
 
 def watched(body: Callable[[Watched], None]) -> Watched:

@@ -13,13 +13,14 @@ from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.workload.damage import (
     DamagedImage,
+    add_refused_file,
     add_segments_made_ahead,
     expose_old_blocks,
-    log_files,
-    shorten_segment,
+    foreign_paths,
+    image_with_content,
     zero_late_sector,
 )
-from tornlog.sim.choices import Choices
+from tornlog.sim.choices import Choices, Stream
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import StoreConfig
@@ -179,15 +180,24 @@ def test_exposing_old_blocks_requires_an_older_segment_and_space_after_the_end(m
     assert expose_old_blocks(image, store) is None
 
 
-def test_the_first_of_several_segments_is_shortened_by_a_sector() -> None:
+def test_a_file_of_log_or_queues_gets_a_wrong_size_kind_or_name() -> None:
     image, store = stopped_store(4, 500)
-    odd = shorten_segment(image, store)
-
-    assert odd is not None
-    first, last = paths_of(store)
-    assert odd.files[first].content == image.files[first].content[:-512]
-    assert log_files(odd, store) == {first: odd.files[first], last: image.files[last]}
-    assert shorten_segment(*stopped_store(2, 500)) is None
+    first, _ = paths_of(store)
+    changed = set()
+    for seed in range(60):
+        stream = Choices(str(seed)).stream("refused file")
+        odd = add_refused_file(image, store, stream)
+        assert odd is not None
+        paths = odd.files.keys() ^ image.files.keys()
+        sizes = {path for path in odd.files.keys() & image.files if odd.files[path] != image.files[path]}
+        changed |= {path.removeprefix(ROOT) for path in paths | sizes}
+        assert bool(paths) != bool(sizes)
+    queue = "/consumequeue/T/0"
+    log, queue_file = first.removeprefix(ROOT), f"{queue}/{0:020d}"
+    end = 2 * store.log.segment_bytes
+    names = {f"/commitlog/{name}" for name in (f"{end:020d}", f"{end + 1:020d}", f"{end:019d}")}
+    assert changed == {log, f"{log}/copy", queue, queue_file, f"{queue_file}/copy", *names}
+    assert add_refused_file(*stopped_store(2, 500), stream) is None
 
 
 def test_segments_made_ahead_are_empty_and_leave_a_gap_or_follow_an_unfinished_one() -> None:
@@ -204,6 +214,14 @@ def test_segments_made_ahead_are_empty_and_leave_a_gap_or_follow_an_unfinished_o
     assert unfinished == {None, b"", bytes(size_bytes // 2)}
 
 
+def test_some_foreign_files_have_names_like_those_of_queues_and_index_files() -> None:
+    image, store = stopped_store(4, 500)
+    streams = [Choices(str(seed)).stream("strays") for seed in range(20)]
+    names = {path.removeprefix(ROOT) for stream in streams for path in foreign_paths(image, store, stream)}
+    assert f"/consumequeue/T/00/{0:020d}" in names
+    assert any(path.startswith("/index/2020") for path in names) == (store.index is not None)
+
+
 def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_violation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +230,12 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_viola
     outcome = execute(plan)
     assert outcome.violations == []
     assert outcome.injected["wrong file size"] == 1
+
+    def shorten(image: Image, store: MessageStore, _: Stream) -> Image:
+        path, _ = paths_of(store)[:2]
+        return image_with_content(image, path, image.files[path].content[:512])
+
+    monkeypatch.setattr("tornlog.scenarios.workload.damage.add_refused_file", shorten)
 
     load = SegmentQueue.load
 
@@ -229,7 +253,7 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_viola
         load(queue)
 
     for wrong, summary in (
-        (pad, "a segment of a wrong size was accepted"),
+        (pad, "a file of a wrong size, kind or name was accepted"),
         (change, "a refused start changed the log"),
     ):
         with monkeypatch.context() as patch:

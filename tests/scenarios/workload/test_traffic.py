@@ -16,7 +16,9 @@ from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.run_of import policy_of
+from tornlog.scenarios.workload import drawing
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
+from tornlog.scenarios.workload.odd_requests import BATCH_FLAWS, FLAWS
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -106,6 +108,32 @@ def test_invalid_messages_are_refused(busy_plan: Plan) -> None:
     assert any(put.physical_offset for put in ledger.puts if put.topic == LONGEST_TOPIC)
     assert all(put.knowledge is ProducerKnowledge.REFUSED for put in illegal)
     assert all(put.physical_offset is None for put in illegal)
+
+
+def test_requests_with_each_flaw_are_refused(busy_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "_BATCH_FLAW_CHANCE", 0.6)
+    plan = busy_plan.replace(messages={"illegal_chance": 0.9, "batch_chance": 0.6})
+    reasons = set()
+    for seed in range(6):
+        ledger, found = traffic_of(plan, str(seed), messages_each=60)
+        assert found == []
+        flawed = [put for put in ledger.puts if put.refused_because.startswith("it has ")]
+        assert all(put.status is PutMessageStatus.MESSAGE_ILLEGAL for put in flawed)
+        reasons |= {put.refused_because.partition(";")[0].removeprefix("it has ") for put in flawed}
+    assert reasons == {*FLAWS, *BATCH_FLAWS}
+
+
+def test_batches_with_each_form_are_stored_as_the_ledger_expects(busy_plan: Plan) -> None:
+    messages = {"batch_chance": 1.0, "illegal_chance": 0.0, "limit_bytes": 900}
+    plan = busy_plan.replace(messages=messages, light_queues={"chance": 0.5}, consuming={"filtered": False})
+    ledger, found = traffic_of(plan, messages_each=40)
+    assert found == []
+    puts = ledger.puts
+    endings = {(b"\2batch\1all" in put.properties, put.properties.endswith(b"\2")) for put in puts}
+    assert endings == {(False, False), (False, True), (True, False)}
+    assert any(b"INNER_MULTI_DISPATCH" in put.properties and put.physical_offset is not None for put in puts)
+    assert not any(b"INNER_MULTI_QUEUE_OFFSET" in put.properties for put in puts)
+    assert any("its body has 901 bytes" in put.refused_because for put in puts)
 
 
 def test_client_requests_do_not_depend_on_the_schedule(busy_plan: Plan) -> None:

@@ -227,6 +227,14 @@ def test_an_index_file_of_wrong_length_is_removed_and_a_foreign_file_is_kept(
     ]
 
 
+def test_a_foreign_file_in_the_index_is_reported_after_a_crash(fill: Make, load: Make, config: StoreConfig) -> None:
+    image = fill(config, numbered_keys(5), abruptly=True)
+    foreign = "/store/index/notes.txt"
+    found = load(Image({**image.files, foreign: FileImage(b"mine", 0)}, image.directories), config)
+
+    assert [finding.file for finding in found.report.findings] == [foreign]
+
+
 def test_the_index_is_rebuilt_after_its_configured_size_changed(fill: Make, load: Make, config: StoreConfig) -> None:
     found = load(fill(config, numbered_keys(11)), replace(config, max_index_num=7))
 

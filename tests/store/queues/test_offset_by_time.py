@@ -7,6 +7,7 @@ from tests.store.rigs import Make, started
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.queues import pull
 from tornlog.store.world import World
 
 pytestmark = pytest.mark.usefixtures("inside")
@@ -79,3 +80,14 @@ def test_a_search_by_time_skips_an_entry_without_a_record(store: MessageStore, f
     for index in range(10):
         first.file.store(index * ENTRY_BYTES, BLANK_ENTRY_BYTES)
     assert store.get_offset_in_queue_by_time("T", 0, first_ms + 300) == 0
+
+
+def test_a_search_by_time_without_any_readable_record_begins_at_the_first_unexpired_entry(
+    store: MessageStore, first_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = store.queues.find_or_create("T", 0)
+    first = store.get_min_offset_in_queue("T", 0)
+    segment = queue.queue.segments[1]
+    monkeypatch.setattr(queue, "min_logic_offset", segment.base_offset + 20)
+    monkeypatch.setattr(pull, "_store_time_of_entry_ms", lambda *_: None)
+    assert store.get_offset_in_queue_by_time("T", 0, first_ms) == segment.base_offset // 20 + 1 > first

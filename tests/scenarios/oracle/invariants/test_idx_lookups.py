@@ -72,6 +72,23 @@ def lookup_violations(
     return [violation.summary for violation in found]
 
 
+@pytest.mark.parametrize(("around_ms", "wrong"), [((0, 0), 1), ((-1, 1), 1), ((1, 9), 0), ((-9, -1), 0)])
+@with_settings(indexed=True)
+def test_a_lookup_in_a_window_must_find_the_messages_of_its_times(
+    store: MessageStore, around_ms: tuple[int, int], wrong: int
+) -> None:
+    record = read_store(store).records[1].record
+    begin_ms, end_ms = (record.store_timestamp_ms + by for by in around_ms)
+
+    def stored(number: int) -> PutEntry:
+        put = put_of(number)
+        put.stored_ms = record.store_timestamp_ms if number == 1 else 0
+        return put
+
+    found = lookup_violations(store, without_records, (begin_ms, end_ms), make_put=stored)
+    assert len(found) == wrong
+
+
 def with_doubled_records(result: QueryMessageResult) -> QueryMessageResult:
     return QueryMessageResult(result.records * 2, result.physical_offsets * 2)
 
