@@ -200,7 +200,8 @@ class StartPlan:
     skipped_numbers_max: int = knob_field(0, plain=0, weight=1, in_sessions=False)
     """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
     switched: str = knob_field("", plain="", weight=1, in_sessions=False)
-    """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none."""
+    """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none.
+    `max_message_size` switches between the plan's limit and RocketMQ's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from .simulated_core import SimulatedCore
 ROOT = "/store"
 CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
+BODY_LIMIT, BODY_BYTES_MAX = "max_message_size", 4 * MIB
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
@@ -56,7 +57,7 @@ def config_of(plan: Plan) -> StoreConfig:
         flush_commit_log_thorough_interval_ms=plan.flush.thorough_interval_ms,
         sync_flush_timeout_ms=plan.flush.sync_timeout_ms,
         recover_whole_log=plan.recover_whole_log,
-        max_message_size=plan.messages.limit_bytes or 4 * MIB,
+        max_message_size=plan.messages.limit_bytes or BODY_BYTES_MAX,
         message_index_enable=plan.index.slots > 0,
         max_hash_slot_num=max(plan.index.slots, 1),
         max_index_num=plan.index.entries,

@@ -290,8 +290,10 @@ class Ledger:
         put = self._first_key(found)
         if put is None or found.get("RETRY_TOPIC") != put.topic:
             return None
-        # A broker removes WAIT from a consumer's own send, but not from the messages of a batch.
-        changed = (*_ADDED, *ADDED, "WAIT") if "RECONSUME_TIME" in found else (*_ADDED, *ADDED)
+        # A broker removes WAIT from a consumer's own send, but not from the messages of a batch. A client may remove
+        # TRAN_MSG. Light queues remove WAIT.
+        removed = ("WAIT", "TRAN_MSG") if "RECONSUME_TIME" in found else ("WAIT",) if put.light_names else ()
+        changed = (*_ADDED, *ADDED, *removed)
         kept, asked = (
             {name: value for name, value in each.items() if name not in changed}
             for each in (found, _stored_properties(put, found))
@@ -376,4 +378,8 @@ def _stored_properties(put: PutEntry, found: Mapping[str, str]) -> dict[str, str
     asked = properties_of(put.properties)
     if put.waiting_place is not None and not put.wait and LIGHT_OFFSETS not in found:
         asked["WAIT"] = "false"
+    level = put.place if put.delayed_at_commit is None else put.delayed_at_commit.place
+    if level[0] == SCHEDULE_TOPIC and "DELAY" in asked:
+        text = str(level[1] + 1)  # instead of a greater number; of a transaction only after its commit
+        asked["DELAY"] = text if put.delayed_at_commit is None or found.get("DELAY") == text else asked["DELAY"]
     return asked

@@ -5,7 +5,10 @@ A half message is a put that is stored in the half topic.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
+from ...store.formats.half_message import EndTransaction
+from ...store.formats.messages import AppendMessageResult
 from ...store.services.transaction_service import EndTransactionStatus
 from ..claims.machine import TRANSACTIONS
 from .recovered import FoundRecord
@@ -36,6 +39,24 @@ class FoundTransaction:
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
 
 
+class Mistake(Enum):
+    """A wrong request to end a transaction: the field that is wrong, and the status of the refusal."""
+
+    GROUP = EndTransactionStatus.PRODUCER_GROUP_WRONG
+    QUEUE_OFFSET = EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG
+    LOG_OFFSET = EndTransactionStatus.PREPARED_NOT_FOUND
+
+    def wrong(self, request: EndTransaction, made: AppendMessageResult | None) -> EndTransaction:
+        """Return the request with this mistake. made: the put of the message that the transaction has committed."""
+        if self is Mistake.GROUP:
+            return request._replace(producer_group=f"{GROUP}-2")
+        if self is Mistake.QUEUE_OFFSET:
+            return request._replace(tran_state_table_offset=request.tran_state_table_offset + 1)
+        if made is None:
+            return request._replace(commit_log_offset=request.commit_log_offset + 1)
+        return EndTransaction(GROUP, made.queue_offset, made.wrote_offset)
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionBehaviour:
     """How a producer will handle one transaction, chosen at random in advance."""
@@ -53,6 +74,8 @@ class TransactionBehaviour:
     """CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; 0: none."""
     repeats_ms: int = 0
     """The delay after which the producer repeats its decision, like a client's retry; 0: no repetition."""
+    mistake: Mistake | None = None
+    """The mistake in an additional request before and after each decision; None: no such request."""
 
     @property
     def properties(self) -> tuple[str, ...]:

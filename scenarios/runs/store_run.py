@@ -22,7 +22,7 @@ from ...store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID
 from ...store.message_store import MessageStore
 from ...store.services.transaction_check import CHECK_GROUP
 from ...store.world import Files
-from ..claims.machine import config_of, core_of, initial_image_of, world_of
+from ..claims.machine import BODY_BYTES_MAX, BODY_LIMIT, config_of, core_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
@@ -304,6 +304,14 @@ class Run(Execution):
             summary = "a second recovery changed the store"
             self._judge.report([Violation("IDEMPOTENT", summary, file, offset, "files", expected, found)])
 
+    def _next_value(self, setting: str, *, crashed: bool) -> bool | int:
+        """Return a switched setting at the next start. The last one has no small limit, so it delivers all messages."""
+        value = getattr(self._config, setting)
+        if setting != BODY_LIMIT:
+            return value if crashed else not value
+        limit, is_last = self._plan.messages.limit_bytes, self._number >= len(self._lives) - 1
+        return BODY_BYTES_MAX if is_last or (value == limit) != crashed else limit
+
     def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         offline_faults, store = self._offline_faults, self._store
@@ -323,7 +331,6 @@ class Run(Execution):
         read_only, switched = self._config.read_only_commit_log_store_paths, self._plan.starts.switched
         kept: dict[str, Any] = {"read_only_commit_log_store_paths": read_only}
         if switched:
-            is_on = getattr(self._config, switched)
-            kept[switched] = is_on if crashed else not is_on
+            kept[switched] = self._next_value(switched, crashed=crashed)
         self._config = replace(offline_faults.config, **kept)
         self._judge.note_damage(self._config, disk.damage)

@@ -94,6 +94,10 @@ class Draft:
     allocation: Allocation | None = None
     """The allocation of segments at that time. Unused in broker runs."""
     sends: int = 0
+    limit_bytes: int = 0
+    """The maximum size of a body; 0: the plan's."""
+    names_bad_queue: bool = False
+    """Whether the name of a light queue cannot be that of a directory."""
 
     def put(
         self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, content: PutContent
@@ -132,7 +136,7 @@ class Draft:
 
     def _reasons_to_refuse(self, puts: Sequence[PutEntry], plan: Plan) -> Iterator[str]:
         """Yield each reason, except the length of the properties, for which no record can hold the puts."""
-        limit_bytes, segment_bytes = plan.messages.limit_bytes, plan.commit_log_bytes
+        limit_bytes, segment_bytes = self.limit_bytes or plan.messages.limit_bytes, plan.commit_log_bytes
         if not self.is_legal and self.content.reconsume_times in ILLEGAL_NUMBERS:
             yield f"reconsumeTimes {self.content.reconsume_times} has more than 32 bits"
         elif not self.is_legal:
@@ -141,6 +145,8 @@ class Draft:
             yield f"its topic has {fault}"
         if self.flaw:
             yield f"it has {self.flaw}"
+        if self.names_bad_queue:
+            yield "it names a light queue that cannot be a directory"
         if self.behaviour is not None:
             if plan.broker_settings.reject_transaction_message:
                 yield "the broker rejects transactions"
@@ -293,6 +299,8 @@ class Drawing:
         odd = options.NO_ODDITIES if fixed else options.draw_odd_keys_and_tag(about)
         tags = tags if odd.tags is None else odd.tags
         pieces = [f"TAGS\1{tags}"] if tags else []
+        if odd.piece and not (level and odd.piece.startswith("DELAY")):
+            pieces.append(odd.piece)
         keys: list[str] = []
         if plan.index.keys_chance and not fixed:
             keys, unique = options.draw_keys(stream, plan, name, self.skew)
@@ -307,9 +315,10 @@ class Drawing:
         if plan.messages.forwarded_chance and not fixed:
             pieces += self._draw_earlier_properties(stream, name)
         if level:
-            pieces.append(f"DELAY\1{level}")
+            pieces.append(f"DELAY\1{options.delay_text(about, level)}")
         if light_names:
-            pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
+            light_list, draft.names_bad_queue = options.draw_light_list(about, plan, light_names)
+            pieces.append(f"INNER_MULTI_DISPATCH\1{light_list}")
         all_keys = "".join(f" {word}" for word in (*keys, *odd.words))
         drawn = DrawnMessage(name, tags, all_keys, pieces, draft.content, level, light_names)
         if longest is not None:

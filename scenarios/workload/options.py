@@ -40,6 +40,7 @@ _PATIENCE_MS_MAX = (1, 1_500, 4_000, max(DELAYS_MS.values()) + 2_000)
 
 LIGHT_NAMES = (f"{LIGHT_PREFIX}L0", f"{LIGHT_PREFIX}L1", "M0", "T0")
 _LIGHT_QUEUES_MAX = 3
+_ODD_LIST_CHANCE = 0.15
 _OFFSET_DIGITS_MAX = 19
 _NO_WAIT = b"\2WAIT\1false"
 _READS_CHANCE = 0.6
@@ -64,6 +65,7 @@ _AROUND_MS = (-1_000, -999, -1, 0, 1, 999, 1_000)
 # -- headers ---------------------------------------------------------------------------------------
 
 _VARIED_CHANCE = 0.5
+_TOO_HIGH_CHANCE = 0.3
 _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
@@ -80,6 +82,7 @@ _WORDS = (
     *("two  words", " leading", "trailing "),
     *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
 )
+_PIECES = ("", "OLDTAGS\1TagB", "MYDELAY\0011", "DELAY\0010", "DELAY\1-1")
 _SPACED = ("TagA\u3000", "\u00a0TagB")
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
 """Some subscriptions name a tag in `_SPACED` or one of the two with a negative hash, `Étiquette` and
@@ -94,6 +97,8 @@ class OddKeysAndTag(NamedTuple):
     """The text in KEYS, with additional spaces."""
     tags: str | None = None
     """Replaces the random tag unless None."""
+    piece: str = ""
+    """A property whose name ends like that of another, an empty one, or a level without a delay. Empty: none."""
 
 
 NO_ODDITIES = OddKeysAndTag()
@@ -121,7 +126,7 @@ def draw_odd_keys_and_tag(stream: Stream) -> OddKeysAndTag:
     if not stream.chance(_ODD_CHANCE, "odd"):
         return NO_ODDITIES
     words = tuple(stream.choice(_WORDS, "word") for _ in range(stream.randbelow(3, "words")))
-    return OddKeysAndTag(words, stream.choice((None, *_TAGS), "odd tag"))
+    return OddKeysAndTag(words, stream.choice((None, *_TAGS), "odd tag"), stream.choice(_PIECES, "odd property"))
 
 
 def message_of(
@@ -155,6 +160,11 @@ def draw_delay_level(stream: Stream, plan: Plan, skew: Skew) -> int:
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return skew.level(stream, list(DELAYS_MS))
+
+
+def delay_text(stream: Stream, level: int) -> str:
+    """Return a value of DELAY for a level. The store reduces a greater number to its highest level."""
+    return "9" if level == max(DELAYS_MS) and stream.chance(_TOO_HIGH_CHANCE, "too high") else str(level)
 
 
 def set_delay_level(put: PutEntry, level: int) -> None:
@@ -215,6 +225,17 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     only_prefixed = plan.broker.serves or plan.starts.switched
     names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not only_prefixed]
     return tuple(stream.choice(names, "light queue") for _ in range(count))
+
+
+def draw_light_list(stream: Stream, plan: Plan, names: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the text that names light queues, and whether a store refuses the message because of it."""
+    text = ",".join(names)
+    if not stream.chance(_ODD_LIST_CHANCE, "odd list"):
+        return text, False
+    # A store that switches light queues off does not read the text.
+    ends = (",", ",,") if plan.starts.switched else (",", ",,", ",,M0", ",no/queue", f",{'n' * 256}")
+    end = stream.choice(ends, "end of the list")
+    return text + end, end.strip(",") != ""
 
 
 def longest_record_bytes(put: PutEntry) -> int:

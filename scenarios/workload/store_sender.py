@@ -62,6 +62,7 @@ class StoreSender(options.StoreUser):
         self.drawing.log_end = log_end
         draft = self.drawing.draw(stream, name, self.store.world.clock.now_ms(), place)
         draft.log_end, draft.allocation = log_end, allocation
+        draft.limit_bytes = self.store.config.max_message_size
         return draft
 
     def put(self, draft: Draft) -> bool:

@@ -14,7 +14,7 @@ from ...sim.choices import Stream
 from ...store.errors import StoreError
 from ...store.formats.half_message import EndTransaction, HalfMessage
 from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
-from ...store.formats.messages import PutMessageResult, PutMessageStatus
+from ...store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
 from ...store.formats.properties import decode_properties
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
@@ -28,7 +28,7 @@ from ..oracle.invariants.quiescence import Cursor
 from ..oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
-from ..oracle.transactions import GROUP, Transaction, TransactionBehaviour, TransactionDecision
+from ..oracle.transactions import GROUP, Mistake, Transaction, TransactionBehaviour, TransactionDecision
 from .options import StoreUser, message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
@@ -38,6 +38,7 @@ _COMES_BACK_CHANCE = 0.4
 _STAYS_MS_MAX = (1, 600, 2_500)
 _IMMUNITY_S = 1
 _REPEATS_MS = (0, 0, 0, 1, 100, 400)
+_MISTAKES = (None,) * 7 + tuple(Mistake)
 _POLL_MS = 200
 _SETTLED_MS_MAX = 20_000
 
@@ -55,6 +56,7 @@ def draw_behaviour(stream: Stream) -> TransactionBehaviour:
         stream.choice((0, 1, 20), "answer ms"),
         stream.choice((0, _IMMUNITY_S, _IMMUNITY_S), "immunity s"),
         stream.choice(_REPEATS_MS, "repeats after ms"),
+        stream.choice(_MISTAKES, "mistake"),
     )
 
 
@@ -251,6 +253,7 @@ class TransactionTraffic(StoreUser):
     def _request_decision(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
+        self._end_mistakenly(put.name, request, None, commits=commits, found=found)
         transactions = self.ledger.transactions
         decision = transactions.record_decision(
             transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns()
@@ -287,6 +290,22 @@ class TransactionTraffic(StoreUser):
                 decision.ops_end = transaction.settled_at
             else:
                 self._owed.append(transaction)
+            self._end_mistakenly(put.name, request, made, commits=commits, found=found)
+
+    def _end_mistakenly(
+        self, name: str, request: EndTransaction, made: AppendMessageResult | None, *, commits: bool, found: bool
+    ) -> None:
+        """Send a wrong request, which must have no effect. made: the put of the committed message."""
+        mistake = self.ledger.transactions.by_name[name].behaviour.mistake
+        if mistake is None:
+            return
+        wrong = mistake.wrong(request, made)
+        try:
+            status = (self.service.commit if commits else self.service.rollback)(wrong).status
+        except (StoreError, OSError):
+            return
+        found = found and not self._is_over and not self._may_be_missing(request.commit_log_offset)
+        self.report(tx.check_mistaken_request(name, mistake, status, can_be_found=found))
 
     def _may_be_missing(self, physical_offset: int) -> bool:
         if physical_offset < self.ledger.expired_to:

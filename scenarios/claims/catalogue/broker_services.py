@@ -89,7 +89,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "retry_queues": (1, 2, 3, 0),
                 "old_clients": (False, True),
             },
-        ).with_late_optional(0.5, own_sends={"retry": {"own_send_chance": (0.3, 1.0)}}),
+        )
+        .with_late_optional(0.5, own_sends={"retry": {"own_send_chance": (0.3, 1.0)}})
+        .with_late_optional(0.3, transactions={"transactions": {"chance": (0.5,)}}),
     ),
     # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
     Scenario(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..machine import RESERVED_HOURS
 from ..ranges import Ranges
 from ..scenario import Scenario
 from .disturbances import EXPIRING_GAPS
@@ -59,7 +60,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
         "is checked until it is decided or given up",
         _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS)
-        .with_late_optional(0.3, wrong_clocks={"transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000)}})
+        .with_late_optional(
+            0.3,
+            wrong_clocks={
+                "transactions": {"clock_ahead_ms": (3_600_000, 500, -3_600_000, -RESERVED_HOURS * 3_600_000 - 10_000)}
+            },
+        )
         .with_late_optional(0.3, forwarded=FORWARDED)
         .with_late_optional(0.15, delayed_commits=DELAYED_COMMITS),
         stream="transactions-are-decided-once-and-never-lost",

@@ -20,6 +20,13 @@ _HOURS_OF_DELETION: Mapping[str, Any] = {
 """Runs begin at 12:26 of their clocks."""
 _SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_whole_log", "enable_consume_queue_ext")
 
+SMALL_LIMIT: Mapping[str, Any] = {
+    "starts": {"switched": ("max_message_size",)},
+    "delay": {"chance": (0.5,)},
+    "messages": {"limit_bytes": (60,), "body_bytes_max": (120,), "batch_chance": (0.0,)},
+}
+"""Delayed messages become too large for the store until a later start."""
+
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
     Scenario.define(
@@ -207,7 +214,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(2, 3, 4),
         endings=(*("stop",) * 3, "crash at rest", "crash in traffic", "crash in load"),
-    ),
+    ).with_late_optional(0.25, small_limit=SMALL_LIMIT),
     Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

@@ -27,6 +27,7 @@ from ....store.services.transaction_check import (
 from ....store.services.transaction_queues import OpQueue, PulledMessage, TransactionDecisions, pull_from
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.delivery import SHORT_TIMEOUTS
+from ...claims.catalogue.directory import SMALL_LIMIT
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -377,4 +378,15 @@ def deliver_level_without_new_timer(self: ScheduleMessageService, level: int) ->
     if bit(abs(waits.get(level, 0) - due_ms) <= 1):  # the clock may have moved since the wait was computed
         return None
     waits[level] = due_ms
+    return wait_ms
+
+
+@bug("small-limit-skips-delayed", ScheduleMessageService, "_skip_or_retry_refused", found_by=("SCHED", "REDEL"))
+@needs(SCENARIOS["settings-switched"].ranges, **SMALL_LIMIT)
+def skip_refused(self: ScheduleMessageService, message: Message) -> int:
+    """A delayed message is skipped because an operator has reduced maxMessageSize since its put."""
+    wait_ms: int = skip_refused.original(self, message)
+    if bit(wait_ms > 0 and self.last_answer.is_final):
+        self.passed_over += 1
+        return 0
     return wait_ms

@@ -1,20 +1,24 @@
 """Bugs of records: wrong field values, and size limits."""
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from ....store.errors import CorruptFileError, InvalidMessageError
-from ....store.formats import batch, redirect
+from ....store.formats import batch, delay_level, redirect
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
+from ....store.formats.light_queues import LightPut
 from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
 from ....store.formats.redirect import DELAY_MARK
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_record_of_message
+from ....store.queues import dispatch
+from ....store.recovery import recovery
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
 
@@ -224,3 +228,34 @@ def with_offsets_of_client(properties: bytes) -> bytes:
     """A message in a batch keeps the offsets in light queues that its client has sent."""
     bit(properties != with_offsets_of_client.original(properties))
     return properties
+
+
+# --------------------------------------------------------------------------------------------------- odd properties
+
+
+@bug("tag-of-longer-name", (delay_level, dispatch, recovery), "entry_tags_code", found_by=("CQ-COMPLETE", "CQ-VALID"))
+@needs(messages={"equal_sizes": (False,)})
+def code_of_any_tags(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+    """A property whose name ends in TAGS counts as the tag."""
+    renamed = re.sub(rb"\x02\w+TAGS\x01", b"\2TAGS\1", properties)
+    bit(renamed != properties)
+    return code_of_any_tags.original(topic, renamed, store_timestamp_ms, delays)
+
+
+@bug("level-too-high-undelayed", redirect, "delay_level", found_by=("PREFIX", "DUR", "SCHED", "QOFF"))
+@needs(delay={"chance": (0.5,)}, messages={"equal_sizes": (False,)})
+def level_in_table(properties: bytes) -> int:
+    """A message with a level above the highest one is delivered at once."""
+    level = level_in_table.original(properties)
+    return 0 if bit(level > 3) else level
+
+
+@bug("bad-light-queue-accepted", put_encoder, "light_put", found_by=("STATUS",))
+@needs(light_queues={"chance": (0.5,)}, messages={"equal_sizes": (False,)})
+def put_without_bad_queues(*given: Any, **lmq: bool) -> LightPut | None:
+    """A message is stored although the name of one of its light queues cannot be that of a directory."""
+    try:
+        return put_without_bad_queues.original(*given, **lmq)
+    except InvalidMessageError:
+        bit()
+        return None

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ....store.broker.processors import send
 from ....store.broker.processors.send import FIRST_DELAY_LEVEL, SendMessageProcessor
 from ....store.broker.requests import RequestRefusedError, success_response
 from ....store.broker.router import Channel, LateResponse
@@ -241,3 +242,20 @@ def retry_at_same_level(self: SendMessageProcessor, record: MessageRecord, topic
         kept = decode_properties(message.properties) | {PROPERTY_DELAY: known[PROPERTY_DELAY]}
         message.properties = rebuild_properties(kept)
     return message
+
+
+# apache/rocketmq: SendMessageProcessor treats a retry with TRAN_MSG as a plain message, as old clients need it.
+@bug("retry-is-half-message", send, "delay_level", found_by=("LIVE", "DUR", "SCHED", "PREFIX", "TX", "REDEL"))
+@needs(_SENDING, transactions={"chance": (1.0,)}, retry={"old_clients": (True,), "retries_max": (2,)})
+def no_level_of_retry(properties: bytes) -> int:
+    """A consumer's own send of a message that was a transaction waits for a decision that no producer makes."""
+    bit(no_level_of_retry.original(properties) > 0)
+    return 0
+
+
+@bug("level-zero-ends-transaction", send, "delay_level", found_by=("STATUS", "QOFF", "TX", "VIS", "PREFIX", "DUR"))
+@needs(SCENARIOS["transaction-network-faults"].ranges, transactions={"chance": (1.0,)})
+def level_by_name(properties: bytes) -> int:
+    """A transactional message that was retried and has a level without a delay is delivered without a decision."""
+    level = level_by_name.original(properties)
+    return level or bit(b"DELAY\1" in properties)

@@ -5,7 +5,15 @@ from dataclasses import replace
 from ....store.errors import StoreError
 from ....store.formats import half_message
 from ....store.formats.delay_level import delay_level
-from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, HalfMessage, committed_message_of
+from ....store.formats.half_message import (
+    GIVEN_UP_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    QUEUE_ID,
+    EndTransaction,
+    HalfMessage,
+    committed_message_of,
+)
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
 from ....store.formats.properties import decode_properties, map_buckets, rebuild_properties
@@ -24,11 +32,13 @@ from ....store.services.transaction_service import (
 )
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.delivery import DELAYED_COMMITS, FORWARDED
+from ...claims.machine import RESERVED_HOURS
 from ...claims.ranges import Ranges
 from ...oracle.ledger import CHECK_PROPERTIES
 from ..mutant import bit, bug, needs
 
 _HOUR_MS = 3_600_000
+_Claim = HalfMessage | EndTransactionStatus
 _ASKED = Ranges(
     transactions={"chance": (1.0,)},
     messages_each=(5, 10),
@@ -235,3 +245,37 @@ def look_then_claim(self: TransactionDecisions, half: HalfMessage, visible_ops: 
 
 def _is_decided(decisions: TransactionDecisions, half: HalfMessage) -> bool:
     return half.first_offset in decisions._decided or any(offset in decisions._ops for offset in half.offsets)
+
+
+def _named_half(self: TransactionalMessageService, request: EndTransaction) -> HalfMessage | None:
+    record = self._store.look_message_by_offset(request.commit_log_offset)
+    return None if record is None else HalfMessage.from_record(record)
+
+
+@bug("log-offset-alone-decides", TransactionalMessageService, "_claim_half_message", found_by=("TX",))
+@needs(_ASKED)
+def claim_by_log_offset(self: TransactionalMessageService, request: EndTransaction) -> _Claim:
+    """A request of another producer group, or with the queue offset of another message, ends a transaction."""
+    half = _named_half(self, request)
+    bit(half is not None and half.request != request)
+    return claim_by_log_offset.original(self, request if half is None else half.request)
+
+
+@bug("committed-message-decides", TransactionalMessageService, "_claim_half_message", found_by=("TX",))
+@needs(_ASKED)
+def claim_in_any_topic(self: TransactionalMessageService, request: EndTransaction) -> _Claim:
+    """A request about a committed message ends the transaction whose half message has the same queue offset."""
+    half = _named_half(self, request)
+    if half is None or not bit(half.record.topic not in (HALF_TOPIC, GIVEN_UP_TOPIC) and half.request == request):
+        return claim_in_any_topic.original(self, request)
+    is_free = self._decisions.claim_half_message(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID))
+    return half if is_free else EndTransactionStatus.ALREADY_DECIDED
+
+
+@bug("old-half-message-checked", transaction_check, "verdict_on", found_by=("TX",))
+@needs(_ASKED, transactions={"chance": (1.0,), "clock_ahead_ms": (-RESERVED_HOURS * _HOUR_MS - 10_000,)})
+def ask_about_old(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
+    """The check asks about a half message that is older than fileReservedTime, and may miss its answer."""
+    verdict = verdict_on(half, now_ms, config, 1 << 62)
+    bit(verdict is not verdict_on(half, now_ms, config, reserved_ms))
+    return verdict

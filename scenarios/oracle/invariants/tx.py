@@ -16,16 +16,18 @@ from collections.abc import Iterator
 from ....faults.disk.disk import Disk
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, MessageRecord
 from ....store.services.transaction_service import EndTransactionStatus
-from ...claims.machine import TRANSACTIONS
+from ...claims.machine import RESERVED_HOURS, TRANSACTIONS
 from .. import allowances
 from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
 from ..reader import properties_of
 from ..recovered import FoundRecord, RecoveredStore
 from ..transaction_log import TransactionLog
-from ..transactions import FoundTransaction, Transaction, TransactionDecision, Transactions
+from ..transactions import FoundTransaction, Mistake, Transaction, TransactionDecision, Transactions
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+_PUT_MS_MAX = 5_000
+"""The time between the decision to check a half message and its put on a slow disk."""
 _SYSTEM_ERROR = 1  # RocketMQ ResponseCode
 
 
@@ -119,17 +121,27 @@ def _check_given_up(
 
 def _check_times(transaction: Transaction, found: FoundTransaction, all_: Transactions) -> Iterator[Violation]:
     name, times_max, asked = transaction.name, all_.check_max, len(transaction.check_numbers)
-    if found.given_up and all_.hears_all and not transaction.may_be_asked_again and asked != times_max:
+    is_old = any(_reserved_ms_left(half) < 0 for half in found.given_up)
+    if found.given_up and not is_old and all_.hears_all and not transaction.may_be_asked_again and asked != times_max:
         summary = f"{name} was given up after a wrong number of check requests"
         yield _transaction_violation(found.given_up[0], summary, "questions", str(times_max), str(asked))
     for half in found.put_back:
         if _check_times_of(half) > times_max:
             summary = f"{name} is checked too many times"
             yield _transaction_violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_check_times_of(half)))
+        if _reserved_ms_left(half) < -_PUT_MS_MAX:
+            summary = f"{name} is checked although its messages may expire"
+            yield _transaction_violation(half, summary, "age", f"<= {RESERVED_HOURS} hours", "more")
     for half in found.given_up:
-        if _check_times_of(half) != times_max:
+        if _check_times_of(half) != times_max and _reserved_ms_left(half) >= 0:
             summary = f"{name} was given up too early"
             yield _transaction_violation(half, summary, _CHECK_TIMES, str(times_max), str(_check_times_of(half)))
+
+
+def _reserved_ms_left(half: FoundRecord) -> int:
+    """Return for how long retention keeps messages born with a half message; the check gives up older ones."""
+    age_ms = half.record.store_timestamp_ms - half.record.head.born_timestamp_ms
+    return RESERVED_HOURS * 3_600_000 - age_ms
 
 
 def check_check_progress(
@@ -278,6 +290,19 @@ def check_decision_answer(
         yield _decision_answer_violation(
             f"a sound decision about {name} was turned away", "status", done.name, status.name
         )
+
+
+def check_mistaken_request(
+    name: str, mistake: Mistake, status: EndTransactionStatus, *, can_be_found: bool
+) -> Iterator[Violation]:
+    """Yield the answer to a wrong request, unless it is the right refusal.
+
+    can_be_found: whether the half message was readable in the log at the request.
+    """
+    record_tried("TX")
+    if status is not mistake.value and (can_be_found or status is not EndTransactionStatus.PREPARED_NOT_FOUND):
+        summary = f"a request about {name} with a wrong {mistake.name} gets a wrong answer"
+        yield _decision_answer_violation(summary, "status", mistake.value.name, status.name)
 
 
 def check_decision_accepted(name: str, code: int, remark: str | None) -> Iterator[Violation]:

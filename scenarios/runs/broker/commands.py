@@ -227,7 +227,9 @@ def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, v
     first = {"RETRY_TOPIC": record.topic, "ORIGIN_MESSAGE_ID": own_id}
     properties = {**first, **properties_of(record.properties), "RECONSUME_TIME": str(send.times)}
     properties["DELAY"] = str(send.delay_level)
-    for name in ("MAX_RECONSUME_TIMES", "WAIT"):
+    # Old clients repeat TRAN_MSG, which a broker ignores in a retry.
+    transaction = () if send.times and not version else ("TRAN_MSG",)
+    for name in ("MAX_RECONSUME_TIMES", "WAIT", *transaction):
         properties.pop(name, None)
     if send.names_maximum:
         properties["MAX_RECONSUME_TIMES"] = str(send.retries_max)

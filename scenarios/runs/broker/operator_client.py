@@ -28,7 +28,7 @@ from .broker_user import BrokerUser, Reply, UserContext
 from .commands import PRODUCER_GROUP, make_request, pull_command, query_offset_command, route_command, topic_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
-from .message_options import EVERYTHING
+from .message_options import EVERYTHING, WRONG_SQL
 from .operated_group import OperatedGroup
 from .refused_requests import check_refused, refused_requests, send_to_missing_queue
 from .routes import BrokerAddress
@@ -369,7 +369,8 @@ class OperatorClient(BrokerUser):
         if topic not in ledger.topics:
             return  # a refused send would create the topic with another number of queues
         changes_settings, filters = self.plan.broker.settings_operators > 0, self.plan.consuming.filtered
-        known = topic, self.plan.queues_per_topic, self.plan.broker_settings
+        wrong_sql = self.stream.choice(WRONG_SQL, "wrong expression")
+        known = topic, self.plan.queues_per_topic, self.plan.broker_settings, wrong_sql
         rows = refused_requests(*known, changes_settings=changes_settings, filters=filters)
         first = self.stream.randbelow(len(rows), "first refused request")
         for asked in (rows[first:] + rows[:first])[:_REFUSED_REQUESTS]:

@@ -29,7 +29,7 @@ from .commands import (
     update_offset_command,
     without_expression,
 )
-from .message_options import EVERYTHING, Subscription
+from .message_options import EVERYTHING, WRONG_SQL, Subscription
 
 _UNKNOWN_CODE = 9_999
 _MISSING = "nobody-s"
@@ -49,12 +49,18 @@ class RefusedRequest(NamedTuple):
 
 
 def refused_requests(
-    topic: str, queues: int, settings: BrokerSettingsPlan, *, changes_settings: bool = False, filters: bool = False
+    topic: str,
+    queues: int,
+    settings: BrokerSettingsPlan,
+    wrong_sql: str = WRONG_SQL[0],
+    *,
+    changes_settings: bool = False,
+    filters: bool = False,
 ) -> list[RefusedRequest]:
     """Return requests that a broker started with these settings must refuse. topic: one with this number of queues.
 
-    changes_settings: whether an operator may remove the permissions of the broker, and allow changes of system topics.
-    filters: enablePropertyFilter.
+    wrong_sql: an expression that a broker refuses. changes_settings: whether an operator may remove the permissions of
+    the broker, and allow changes of system topics. filters: enablePropertyFilter.
     """
     closed = (ResponseCode.NO_PERMISSION,) if changes_settings else ()
     early = (ResponseCode.SYSTEM_ERROR,) if settings.accepts_sends_after_ms else ()
@@ -64,7 +70,7 @@ def refused_requests(
         RefusedRequest(reason, command, (*(code if isinstance(code, tuple) else (code,)), *more))
         for rows, more in (
             (_sends(topic, queues), (*early, *closed)),
-            (_pulls(topic, queues, filters=filters), (*no_group, *closed)),
+            (_pulls(topic, queues, wrong_sql, filters=filters), (*no_group, *closed)),
             (_others(), ()),
             (_changes(topic, keeps_system_topics=keeps_system_topics), ()),
         )
@@ -96,13 +102,13 @@ def _sends(topic: str, queues: int) -> Iterator[_Row]:
     )
 
 
-def _pulls(topic: str, queues: int, *, filters: bool) -> Iterator[_Row]:
+def _pulls(topic: str, queues: int, wrong_sql: str, *, filters: bool) -> Iterator[_Row]:
     """A topic may lack the permission to read, which a broker checks before queue and expression."""
     closed = ResponseCode.NO_PERMISSION
     yield "a pull of a missing topic", _pull(_MISSING, 0), ResponseCode.TOPIC_NOT_EXIST
     for missing in (queues, 99, -1):
         yield f"a pull of queue {missing} of {queues}", _pull(topic, missing), (ResponseCode.SYSTEM_ERROR, closed)
-    for kind, text in (("SQL92", "tier IN"), ("REGEX", ".*")):
+    for kind, text in (("SQL92", wrong_sql), ("REGEX", ".*")):
         wanted = Subscription(kind, text, lambda _: False)
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
         yield f"a pull with the {kind} expression {text!r}", _pull(topic, 0, wanted), codes

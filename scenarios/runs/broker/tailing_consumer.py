@@ -24,6 +24,9 @@ _SUSPEND_MS = 5_000
 """How long the broker holds a pull. The time is long, because most pulls of a run find no message."""
 
 _NOT_HELD_MS = 1_000
+_CHANGES_CHANCE = 0.05
+"""How often a client with a registered filter changes its subscription before a pull."""
+_RETURNS_CHANCE = 0.7
 _HELD_NS_MIN = 100_000_000
 
 
@@ -39,6 +42,7 @@ class TailingConsumer(BrokerUser):
         self._queue = self.stream.choice(queues, "queue")
         self._account = run.accounts[self._queue.broker]
         self._wanted = draw_subscription(self.stream, run.plan)
+        self._version = 0
         self._given = self.received_messages(self._wanted)[self._queue.broker]
         self.machine.switch_on()
 
@@ -46,10 +50,15 @@ class TailingConsumer(BrokerUser):
         for _ in range(self.plan.broker.pulls_in_flight):
             self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
 
-    def _register_older_filter(self, asked: BrokerAddress) -> None:
-        """Send a heartbeat with another subscription, as a client does that changes its subscription afterwards."""
-        older = draw_subscription(self.stream, self.plan)
-        self.send(asked, consumer_heartbeat(self.client_id, self.run.topics, older, self.name))
+    def _change_registered_filter(self, asked: BrokerAddress) -> None:
+        """Send heartbeats of a client that changes its subscription, often back to that of its pulls."""
+        changes = [draw_subscription(self.stream, self.plan)]
+        if self.stream.chance(_RETURNS_CHANCE, "returns to its own"):
+            changes.append(self._wanted)
+        for wanted in changes:
+            self._version += 1
+            heartbeat = consumer_heartbeat(self.client_id, self.run.topics, wanted, self.name, version=self._version)
+            self.send(asked, heartbeat)
 
     def _pull_repeatedly(self) -> None:
         position: int | None = None
@@ -57,14 +66,15 @@ class TailingConsumer(BrokerUser):
             asked = self.routes.broker_to_pull_from(self._queue.broker, self._queue.topic, MASTER_ID)
             following = None
             if asked is not None and not asked.is_slave:
+                changes = self.plan.broker.registers_filters
+                if changes and (position is None or self.stream.chance(_CHANGES_CHANCE, "changes its subscription")):
+                    self._change_registered_filter(asked)
                 following = self._find_end(asked) if position is None else self._pull_once(asked, position)
             if following is None:
                 self.world.tasks.sleep(RETRY_MS)
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
-        if self.plan.broker.registers_filters:
-            self._register_older_filter(asked)
         response, _ = self.send(asked, max_offset_command(*self._queue.queue))
         if response is None or response.code != ResponseCode.SUCCESS:
             return None

@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...errors import StoreError
+from ...formats.delay_level import delay_level
 from ...formats.half_message import EndTransaction
 from ...formats.host import encode_message_id
 from ...formats.message import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK, MessageRecord
@@ -137,7 +138,7 @@ class SendMessageProcessor:
         message.wait_store_ok = _parse_wait_property(properties.pop(PROPERTY_WAIT, None))
         message.properties = rebuild_properties(properties)
         is_transactional = properties.get(PROPERTY_TRAN_MSG, "").lower() == "true"
-        if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
+        if not is_transactional or (message.reconsume_times > 0 and delay_level(message.properties.encode()) > 0):
             return self._parts.store.begin_put(message, late.notify)
         if self._parts.config.reject_transaction_message:
             raise RequestRefusedError(

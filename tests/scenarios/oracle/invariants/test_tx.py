@@ -6,7 +6,7 @@ import pytest
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import tx
 from tornlog.scenarios.oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC
-from tornlog.scenarios.oracle.transactions import Transaction
+from tornlog.scenarios.oracle.transactions import Mistake, Transaction
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -326,6 +326,17 @@ def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk)
     assert decision_violations(history, disk, FAILED) == ["m could not be committed, without a fault"]
     disk.injected["failed creation"] += 1
     assert decision_violations(history, disk, FAILED) == []
+
+
+def test_a_wrong_request_gets_the_refusal_for_its_mistake() -> None:
+    for status, found, is_wrong in (
+        (EndTransactionStatus.PRODUCER_GROUP_WRONG, True, False),
+        (NOT_FOUND, False, False),
+        (NOT_FOUND, True, True),
+        (DECIDED, False, True),
+    ):
+        violations = list(tx.check_mistaken_request("m", Mistake.GROUP, status, can_be_found=found))
+        assert bool(violations) is is_wrong, (status, found)
 
 
 def test_a_broker_may_refuse_a_decision_that_it_asked_for_only_if_it_cannot_store_it() -> None:

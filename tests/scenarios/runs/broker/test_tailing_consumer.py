@@ -9,11 +9,12 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
+from tornlog.scenarios.runs.broker import tailing_consumer
 from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.broker_user import UserContext
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerQueue
-from tornlog.scenarios.runs.broker.message_options import EVERYTHING
+from tornlog.scenarios.runs.broker.message_options import EVERYTHING, SUBSCRIPTIONS
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
 from tornlog.scenarios.runs.broker.tailing_consumer import TailingConsumer
 from tornlog.sim.choices import Choices
@@ -93,8 +94,9 @@ class Asked:
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
     """A plan in which a consumer need not want the messages that an answer passes over."""
+    monkeypatch.setattr(tailing_consumer, "draw_subscription", lambda *_: SUBSCRIPTIONS[0])
     return QUIET_PLAN.replace(broker={"serves": True}, consuming={"filtered": True})
 
 

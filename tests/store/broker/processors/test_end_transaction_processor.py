@@ -105,6 +105,14 @@ def test_members_of_the_producer_group_are_checked_in_turn(bench: Any) -> None:
     assert asked[0] == asked[1] > 0
 
 
+@pytest.mark.parametrize(("level", "is_half"), [("0", True), ("-1", True), ("1", False)])
+def test_only_a_retry_with_a_delay_is_no_half_message(bench: Any, client: Any, level: str, is_half: bool) -> None:
+    answer = client.send_message(b"half", properties={**HALF, "DELAY": level}, e=2, j=1)
+    assert answer.code == ResponseCode.SUCCESS
+    bench.sleep(3_000)
+    assert len(client.pulled(queueId=2)) == (0 if is_half else 1)
+
+
 @with_settings(reject_transaction_message=True)
 def test_transactions_can_be_disabled(bench: Any) -> None:
     answer = bench.client().send_message(b"half", properties=HALF)
