@@ -152,8 +152,6 @@ slave cannot notice the difference.
 _ROLE_CHANGES_CHANCE = 0.05
 """A change of roles with a second slave doubles the cost of a run."""
 
-_SECOND_HEIR_CHANCE = 0.1
-
 HANDOVER = CLUSTER.replace(
     endings=("stop in traffic",),
     lives=(1, 2),
@@ -246,7 +244,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "planned-handover",
         "after a master stops under load, its slave has the whole log, so that they can change their roles",
         HANDOVER.with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES).with_late_optional(
-            _SECOND_HEIR_CHANCE, second_slave={"cluster": {"slaves": (2,)}}
+            0.1, second_slave={"cluster": {"slaves": (2,)}}
         ),
     ),
     # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
