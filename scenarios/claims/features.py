@@ -326,6 +326,8 @@ class BrokerPlan:
     """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator changes settings of running brokers, among them their permission."""
+    has_conf: bool = knob_field(False, plain=False, weight=1)
+    """Masters have a broker.conf, which keeps the changes of the settings operator over a restart."""
     route_operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator removes and restores permissions to write at name servers, and deletes topics there."""
     foreign_brokers: int = knob_field(0, plain=0, weight=2)

@@ -77,6 +77,17 @@ class PullTimes:
         summary = f"a pull of {queue[0]}/{queue[1]} waits although there is a message for it"
         yield from live.check_time(summary, late_ms, late_ms_max(self._plan, body_bytes))
 
+    def check_move_time(self, queue: Queue, host: str, *, sent_ns: int, now_ns: int) -> Iterator[Violation]:
+        """LIVE: yield a late answer to a pull of an offset that the queue does not have, and that it is not to get
+        next.
+
+        An operator may delete the queue of a held pull, so that its offset is moved later.
+        """
+        if self._plan is not None and not self._plan.broker.operators:
+            late_ms = (now_ns - max(sent_ns, self._held_up_until_ns(host))) // 1_000_000
+            summary = f"a pull of {queue[0]}/{queue[1]} waits although its offset is moved"
+            yield from live.check_time(summary, late_ms, late_ms_max(self._plan, 0))
+
     def check_hold_time(
         self,
         queue: Queue,

@@ -53,13 +53,18 @@ class ConfFile:
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
-        self._file = SideFile(files, path)
+        self._files = files
 
     def write(self, settings: Mapping[str, str]) -> None:
-        """Change settings durably, and keep the old file as `.bak`. Raises OSError if the disk fails.
+        """Change settings durably, and keep a copy of the old file as `.bak`. Raises OSError if the disk fails.
 
         If the file is missing, the new file contains only these settings.
         """
         # Read the file each time, because an operator may have edited it. Windows editors add a byte order mark.
-        text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
-        self._file.store(change_settings_in_text(text, settings).encode())
+        old = SideFile(self._files, self.path)
+        text = old.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
+        # A start reads only this path. A side file that was loaded would rename the old file away before the new one
+        # replaces it, so a crash between the two would leave the broker without its settings.
+        if text:
+            SideFile(self._files, old.backup_path).store(text.encode())
+        SideFile(self._files, self.path).store(change_settings_in_text(text, settings).encode())

@@ -143,9 +143,9 @@ def test_stored_settings_and_offsets_survive(tmp_path: Path) -> None:
                 path, text = FILES[name]
                 if not (directory / path).exists() or text not in (directory / path).read_text():
                     yield f"{name} is gone"
-            for name in ("broker.conf", "plain_acl.yml"):
-                if not any((directory / one).exists() for one in (name, f"{name}.bak")):
-                    yield f"{name} has no version left"
+            for names in (("broker.conf",), ("plain_acl.yml", "plain_acl.yml.bak")):
+                if not any((directory / one).exists() for one in names):
+                    yield f"{names[0]} has no version left"
         """
     printed = probe(tmp_path, SETTINGS, check, [], tmp_path / "start")
     assert "5 promises" in printed

@@ -191,6 +191,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
+        .with_late_optional(0.5, conf={"broker": {"has_conf": (True,)}})
         .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
         .with_late_optional(0.3, questions=_CLIENT_QUESTIONS)
         .with_late_optional(0.4, groups=GROUPS),

@@ -243,7 +243,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "planned-handover",
         "after a master stops under load, its slave has the whole log, so that they can change their roles",
-        HANDOVER.with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES),
+        HANDOVER.with_late_optional(_ROLE_CHANGES_CHANCE, role_changes=ROLE_CHANGES).with_late_optional(
+            0.1, second_slave={"cluster": {"slaves": (2,)}}
+        ),
     ),
     # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
     Scenario(

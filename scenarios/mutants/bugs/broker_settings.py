@@ -22,6 +22,8 @@ from ....store.log.put_wait import PutWait
 from ....store.services import consumer_filter
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import TransactionConfig
+from ....store.settings.conf_file import ConfFile, change_settings_in_text
+from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
@@ -207,3 +209,14 @@ def require_group_of_closed_broker(self: PullMessageProcessor, name: str) -> Sub
     if not bit(not self._parts.config.broker_permission & 4):
         return require_group_of_closed_broker.original(self, name)
     return self._parts.require_group(name)
+
+
+# RocketMQ's Configuration.persist, by MixAll.string2FileNotSafe, leaves a moment without the file, too.
+@bug("conf-file-missing-for-a-moment", ConfFile, "write", found_by=("META",))
+@needs(_CHANGED, broker={"has_conf": (True,)}, lives=(2, 3))
+def replace_in_two_steps(self: ConfFile, settings: Mapping[str, str]) -> None:
+    """A crash during a change of a setting leaves no broker.conf, so the broker restarts without its settings."""
+    file = SideFile(self._files, self.path)
+    text = file.load(lambda raw, _: raw.decode()) or ""
+    bit(text != "")
+    file.store(change_settings_in_text(text, settings).encode())

@@ -66,6 +66,17 @@ def await_no_slave(self: HAService) -> None:
     bit(any(not each.has_whole_log() for each in self.connections))
 
 
+@bug("ha-stop-awaits-one-slave", HAService, "_await_slaves", found_by=("REP",))
+@needs(HANDOVER, cluster={"slaves": (2,)})
+def await_first_slave(self: HAService) -> None:
+    """A master that stops waits until its first slave has the whole log, and not for the others."""
+    connections = self.connections
+    bit(any(not each.has_whole_log() for each in connections[1:]))
+    self.connections = connections[:1]
+    await_first_slave.original(self)
+    self.connections = connections
+
+
 @bug("ha-sends-one-frame-per-wake", HAConnection, "_send_frames", found_by=("REP",))
 @needs(RECONNECTS)
 def send_one_and_wait(self: HAConnection) -> None:

@@ -37,6 +37,8 @@ class BrokerAccount:
     """Whether no clock steps, so that no message may be delivered before its time."""
     settings_at_start: Mapping[str, str] = field(default_factory=dict)
     """Key -> text of settings that operators may change until the broker stops."""
+    keeps_settings: bool = False
+    """Whether changes of the settings operator survive a restart."""
     hits: Counter[str] = field(default_factory=Counter)
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
@@ -87,7 +89,8 @@ class BrokerAccount:
         self.locks_of_operators.begin_life()
         self.members.begin_life()
         self.questions.begin_life()
-        self._restart_settings()
+        if not self.keeps_settings:
+            self._restart_settings()
         self.handled_to.clear()
 
     def note_recovery(self, found: RecoveredStore) -> None:

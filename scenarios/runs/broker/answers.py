@@ -144,6 +144,8 @@ class TimedPull(NamedTuple):
         yield from times.check_pull_time(
             *asking, wants=wants, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes
         )
+        if response.code == ResponseCode.PULL_OFFSET_MOVED and self._is_moved_at_once(response):
+            yield from times.check_move_time(self.queue, self.host, sent_ns=self.sent_ns, now_ns=now_ns)
         if response.code == ResponseCode.PULL_NOT_FOUND:
             asked, early = (self.queue, self.host, self.suspend_ms), not _is_due_answer(response)
             yield from times.check_hold_time(
@@ -181,6 +183,11 @@ class TimedPull(NamedTuple):
             yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
         bounds, wants = bounds_of_pull(response), wanted.wants
         yield from account.pulls.check_answer(queue, position, found, bounds, self.before, wants=wants, offsets=offsets)
+
+    def _is_moved_at_once(self, response: RemotingCommand) -> bool:
+        """Return whether the broker must not hold this pull. A pull that it holds at the end of a queue may still be
+        moved if the first messages expire meanwhile."""
+        return response.remark != GetMessageStatus.OFFSET_TOO_SMALL.value or self.position < self.before.low
 
     def last_look_ns(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> int:
         """Return a time before the broker's last look at the queue and its permission."""

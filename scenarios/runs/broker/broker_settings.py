@@ -1,11 +1,14 @@
 """Broker settings: the configuration of each broker of a run, and the topics and groups that it needs."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 
 from ....store.broker.broker import Broker
 from ....store.broker.broker_config import BrokerConfig
 from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
+from ....store.config import StoreConfig
+from ....store.settings.broker_conf import read_broker_conf
+from ....store.world import Files
 from ...claims.plan import Plan
 from ...workload.drawing import topic_of_users
 from .commands import CONSUMER_GROUP
@@ -17,6 +20,7 @@ from .routes import BrokerAddress
 from .tailing_consumer import tailing_group
 
 PORT = 10911
+CONF_PATH = "/broker.conf"
 REGISTER_MS = 10_000
 """The interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 
@@ -43,6 +47,19 @@ def broker_config_of(
         default_topic_queue_nums=plan.queues_per_topic + 1,  # producers ask for one less
         enable_property_filter=plan.consuming.filtered,
         **settings,
+    )
+
+
+def add_conf(files: Files, config: StoreConfig, broker_config: BrokerConfig) -> tuple[StoreConfig, BrokerConfig]:
+    """Return the settings of a start, with the changes in the broker.conf, if there is one."""
+    if files.status(CONF_PATH) is None:
+        return config, broker_config
+    conf = read_broker_conf(files.read(CONF_PATH).decode(), config.store_path_root_dir)
+    changed = BrokerConfig.from_settings(conf.others)
+    names = [one.name for one in fields(BrokerConfig) if one.metadata["key"].name in conf.others]
+    return (
+        replace(config, **{name: getattr(conf.store, name) for name in conf.lines}),
+        replace(broker_config, **{name: getattr(changed, name) for name in names}),
     )
 
 

@@ -76,7 +76,8 @@ class BrokersAndClients(NetworkRun):
                 settling.ledger.transactions.check_max = plan.broker_settings.transaction_check_max
                 at_start = settings_at_start(plan)
                 self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, at_start, hits
+                    *(settling.ledger, plan.sync_flush, subscription, times, has_steady_clock),
+                    *(at_start, plan.broker.has_conf, hits),
                 )
                 members, questions = self._accounts[name].members, self._accounts[name].questions
                 members.late_ms_max = live.delivery_of_request_ms_max(plan)

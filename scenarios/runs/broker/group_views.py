@@ -34,7 +34,9 @@ from .group_act import GroupAct, GroupClient
 from .message_options import EVERYTHING, Subscription
 
 _PULLED_MAX = 32
-_SUBSCRIBED_CHANCE = 0.7
+_SUBSCRIBED_CHANCE, _CLOSED_CHANCE = 0.7, 0.3
+_MOST = (_PULLED_MAX, _PULLED_MAX, 1, 0, -1, 5_000)
+_COMMITTED = (None, None, None, -1, 0, 2)
 _POLL_MS = 50
 _PROGRESS = re.compile(r'\{([^{}]*)\}:\{[^{}]*"consumerOffset":(\d+)')
 
@@ -147,16 +149,22 @@ class GroupViews(GroupAct):
         self.report("META", f"{group} has a wrong progress in {topic or 'all topics'}", *nonzero)
 
     def pull(self, client: GroupClient) -> None:
-        """Pull from the begin of a queue with the group's subscription, or with a later version."""
-        queue, group, model = self.draw_queue(), self.draw_group(), self.model
+        """Pull from the begin of a queue with the group's subscription, or with an earlier or later version.
+
+        The pull may commit an offset. A broker ignores a negative one, and gives at least one message.
+        """
+        queue, group, model, stream = self.draw_queue(), self.draw_group(), self.model, self.stream
         if queue is None:
             return
-        if self.stream.chance(_SUBSCRIBED_CHANCE, "subscribed"):
+        if stream.chance(_SUBSCRIBED_CHANCE, "subscribed"):
             group = next((each for each in self.groups if queue[0] in model.subscriptions(each)), group)
+        if stream.chance(_CLOSED_CHANCE, "may not broadcast"):
+            group = next((each for each, settings in model.settings.items() if not settings.broadcasts), group)
         known = model.subscriptions(group).get(queue[0])
-        version = (0 if known is None else known.version) + self.stream.chance(0.2, "a later version")
+        version = (0 if known is None else known.version) + stream.choice((0, 0, 0, 1, -1), "version")
         expected = self._codes_of_pull(group, queue[0], version)
-        pull = pull_command(*queue, 0, EVERYTHING, most=_PULLED_MAX, suspend_ms=0, group=group)
+        most, commit = stream.choice(_MOST, "maxMsgNums"), stream.choice(_COMMITTED, "committed by a pull")
+        pull = pull_command(*queue, 0, EVERYTHING, most=most, suspend_ms=0, group=group, commit=commit)
         pull = without_expression(pull)
         pull = replace(pull, ext_fields={**pull.ext_fields, "subVersion": str(version)})
         reply = self.ask(client, pull, *ResponseCode)
@@ -165,8 +173,10 @@ class GroupViews(GroupAct):
         if code not in expected:
             names = " or ".join(sorted(each.name for each in expected))
             self.report("STATUS", f"a pull of {place} gets a wrong answer", names, code.name)
+        if code in PULLED and commit is not None and commit >= 0:
+            model.commit(group, queue, commit)
         if code is ResponseCode.SUCCESS and known is not None:
-            self._check_pulled(place, queue, reply, self.wanted[known.kind, known.text])
+            self._check_pulled(place, queue, reply, self.wanted[known.kind, known.text], max(most, 1))
 
     def _codes_of_pull(self, group: str, topic: str, version: int) -> Collection[ResponseCode]:
         model = self.model
@@ -184,12 +194,13 @@ class GroupViews(GroupAct):
             return closed | {ResponseCode.SUBSCRIPTION_NOT_EXIST}
         return closed | ({ResponseCode.SUBSCRIPTION_NOT_LATEST} if wanted.version < version else PULLED)
 
-    def _check_pulled(self, place: str, queue: Queue, reply: Reply, wanted: Subscription) -> None:
-        """READ: the answer has exactly the messages that match the subscription."""
+    def _check_pulled(self, place: str, queue: Queue, reply: Reply, wanted: Subscription, most: int) -> None:
+        """READ: the answer has exactly the messages that match the subscription, at most `most` of them."""
         ledger = self.run.accounts[self.broker].ledger
         records = [record for record, _ in pulled_records(reply.response.body)]
         others = [record.queue_offset for record in records if not wanted.wants(record.properties)]
         self.report("READ", f"a pull of {place} gets messages that do not match {wanted.text!r}", [], others)
+        self.report("READ", f"a pull of {place} gets more than {most} messages", [], records[most:])
         if not ledger.tears:
             offsets, end = [record.queue_offset for record in records], reply.field("nextBeginOffset")
             found = consumers.check_skipped_messages(ledger, queue, 0, end, offsets=offsets, wants=wanted.wants)

@@ -11,14 +11,15 @@ Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, product, repeat
 from typing import Any
 
 import msgspec
 
 from ....faults.plan import FaultPlan
 from ....store.broker.requests import RequestCode, ResponseCode
-from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC, GROUP_CHARACTERS_MAX, SYSTEM_GROUP_PREFIX
+from ....store.formats.message import MAX_TOPIC_BYTES
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
@@ -30,7 +31,13 @@ from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING, WRONG_SQL
 from .operated_group import OperatedGroup
-from .refused_requests import check_refused, refused_requests, send_to_missing_queue
+from .refused_requests import (
+    check_refused,
+    refused_requests,
+    request_without_integer,
+    requests_to_slave,
+    send_to_missing_queue,
+)
 from .routes import BrokerAddress
 
 OPERATORS_NET = 110
@@ -38,14 +45,25 @@ OPERATORS_NET = 110
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _LOOK_PAUSES_MS = (1_000, 4_000)
 """From the deletion of a topic to the look-up of its route. The broker usually has registered again by then."""
-_OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
+_OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1".ljust(MAX_TOPIC_BYTES, "1")), ("operated-g0", "operated-g1")
+"""One topic has a name of the maximum length."""
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
+_LONGEST_GROUP = "m" * GROUP_CHARACTERS_MAX
+_MISSING_GROUPS: Mapping[str, bool | None] = {
+    _MISSING: None,
+    _LONGEST_GROUP: None,
+    f"{_LONGEST_GROUP}m": False,
+    "no group": False,
+    f"{SYSTEM_GROUP_PREFIX}{_MISSING}": True,
+}
+"""Name -> whether a broker creates the group. None: autoCreateSubscriptionGroup decides."""
 _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
 _OFTEN, _DRAINS = 6, 3
 _SENDS_AT_ONCE = 3
-_CREATED_BY_SEND: Settings = (1, 1, 6, False, 0, "SINGLE_TAG")
-"""The settings of a topic that a broker creates for `send_to_missing_queue`."""
+_QUEUES_ASKED = (0, 1, 2, 3, 99)
+_CREATED = "queueId of topic"
+"""In the remark of the answer to `send_to_missing_queue`, if the topic exists."""
 _DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
@@ -60,6 +78,7 @@ _SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 """Topics and groups that every RocketMQ broker has: see TopicConfigManager and SubscriptionGroupManager."""
 _REFUSED_REQUESTS = 12
 """How many invalid requests the operator sends in a row, because a run has time for few actions."""
+_WITHOUT_INTEGER = 2
 _CLEANING = (
     RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
@@ -92,6 +111,7 @@ class OperatorClient(BrokerUser):
             self._change_permission,
             self._change_own_topic,
             self._create_beside_sends,
+            self._create_by_send,
             self._change_system_topic,
             self._use_missing_names,
             self._change_group,
@@ -104,6 +124,8 @@ class OperatorClient(BrokerUser):
             lambda broker: self._group.use_retry_topic(self._draw_queue(broker)),
             lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
         ]
+        if run.plan.cluster.slaves:
+            self._acts += [self._write_to_slave] * 2
         if run.plan.queues_per_topic > 1:
             self._acts += [self._drain_queues] * _DRAINS
         if run.plan.broker.group_members:
@@ -173,7 +195,10 @@ class OperatorClient(BrokerUser):
             topic, reads=reads, writes=writes, perm=perm, order=order, flag=flag, filter_type=filter_type
         )
         table = self.run.accounts[broker].tables.topics
-        return self._change(table, broker, topic, (reads, writes, perm, order, flag, filter_type), command)
+        reply = self._change(table, broker, topic, (reads, writes, perm, order, flag, filter_type), command)
+        if reply is not None and topic != _SYSTEM_TOPIC and "expected" in (remark := reply.response.remark or ""):
+            self.run.report([Violation("STATUS", f"a change of {topic} is refused", "", -1, "code", "SUCCESS", remark)])
+        return reply
 
     def _change_own_topic(self, broker: str) -> None:
         topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
@@ -203,7 +228,7 @@ class OperatorClient(BrokerUser):
         deleted = self._change(table, broker, topic, None, command)
         if deleted is None or not deleted.is_success:
             return
-        sends = [table.record_request(topic, _CREATED_BY_SEND) for _ in range(_SENDS_AT_ONCE)]
+        sends = [table.record_request(topic, self._settings_of_first(1)) for _ in range(_SENDS_AT_ONCE)]
         answered = []
 
         def send(delay_ms: int) -> None:
@@ -222,6 +247,27 @@ class OperatorClient(BrokerUser):
             return
         for each in sends:
             table.record_refusal(topic, each)
+
+    def _create_by_send(self, broker: str) -> None:
+        """Delete a topic, and let a producer create it that asks for any number of queues."""
+        topic, table = self.stream.choice(_OWN_TOPICS, "topic of a first send"), self.run.accounts[broker].tables.topics
+        command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
+        deleted = self._change(table, broker, topic, None, command)
+        if deleted is None or not deleted.is_success:
+            return
+        queues, unit = self.stream.choice(_QUEUES_ASKED, "queues asked for"), self.stream.chance(0.3, "unit mode")
+        change = table.record_request(topic, self._settings_of_first(queues, unit=unit))
+        reply = self.ask(broker, send_to_missing_queue(topic, queues, unit=unit))
+        if reply is not None and reply.is_of_this_life and _CREATED in (reply.response.remark or ""):
+            table.record_success(topic, change, reply.answered_ns)
+        else:
+            change.is_given_up = True
+        self._read_tables(broker)
+
+    def _settings_of_first(self, queues: int, *, unit: bool = False) -> Settings:
+        """Return the settings of a topic that a broker creates for `send_to_missing_queue`."""
+        made = max(1, min(queues, self.plan.queues_per_topic + 1))
+        return made, made, _PERMS[0], False, int(unit), "SINGLE_TAG"
 
     def _look_up_deleted(self, topic: str) -> None:
         """Ask each name server for the route of a deleted topic. `watched_routes` checks the answers."""
@@ -249,8 +295,10 @@ class OperatorClient(BrokerUser):
         settings = self.plan.broker_settings
         queue = next(queue for queue in self._queues if queue.broker == broker)
         if settings.auto_create_topic_enable or self.stream.chance(0.5, "missing group"):
-            code, is_made = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, settings.auto_create_subscription_group
-            what, command = "group", pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=_MISSING)
+            group = self.stream.choice([*_MISSING_GROUPS], "name of a missing group")
+            code, known = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, _MISSING_GROUPS[group]
+            is_made = settings.auto_create_subscription_group if known is None else known
+            what, command = "group", pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=group)
             done: Collection[ResponseCode] = PULLED
         else:
             code, is_made, what, done = ResponseCode.TOPIC_NOT_EXIST, False, "topic", (ResponseCode.SUCCESS,)
@@ -373,11 +421,21 @@ class OperatorClient(BrokerUser):
         known = topic, self.plan.queues_per_topic, self.plan.broker_settings, wrong_sql
         rows = refused_requests(*known, changes_settings=changes_settings, filters=filters)
         first = self.stream.randbelow(len(rows), "first refused request")
-        for asked in (rows[first:] + rows[:first])[:_REFUSED_REQUESTS]:
+        rows = (rows[first:] + rows[:first])[:_REFUSED_REQUESTS]
+        rows += [request_without_integer(self.stream, topic) for _ in range(_WITHOUT_INTEGER)]
+        for asked in rows:
             reply = self.ask(broker, asked.command)
             if reply is not None:
                 disk_may_fail = bool(self.plan.capacity_bytes) or self.plan.faults != FaultPlan()
                 self.run.report(check_refused(asked, reply.response.code, disk_may_fail=disk_may_fail))
+
+    def _write_to_slave(self, broker: str) -> None:
+        """Send to a slave what only a master may execute, as clients with an old route do."""
+        slaves = [each for each in self._name_servers if each.broker == broker and each.is_slave]
+        for slave, asked in product(slaves, requests_to_slave(self.run.topics[0])):
+            response, _ = self.send(slave, asked.command)
+            if response is not None:
+                self.run.report(check_refused(asked, response.code, disk_may_fail=False))
 
     # -- offsets of groups -------------------------------------------------------------------------
 

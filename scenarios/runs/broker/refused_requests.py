@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from ....sim.choices import Stream
 from ....store.broker.requests import RequestCode as Code
 from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
@@ -21,6 +22,7 @@ from ...oracle.evidence import Violation, record_tried
 from ...oracle.returned import SendBackRequest
 from .commands import (
     CONSUMER_GROUP,
+    consumer_heartbeat,
     end_transaction_command,
     make_request,
     pull_command,
@@ -37,6 +39,9 @@ _MISSING = "nobody-s"
 TRANSIENT = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 _BEYOND = 1 << 40
 """A log offset after the end of every log."""
+_NO_INTEGERS = ("", "first", "1.5", "0x1", "9223372036854775808")
+_TOO_LONG = ("2147483648", "4294967296", "4294967297")
+"""Texts that are no 32-bit integers. The lower 32 bits of the last two are small."""
 
 
 class RefusedRequest(NamedTuple):
@@ -83,7 +88,8 @@ _Row = tuple[str, RemotingCommand, ResponseCode | tuple[ResponseCode, ...]]
 
 def _sends(topic: str, queues: int) -> Iterator[_Row]:
     yield "a send to a topic of the broker", _send("SCHEDULE_TOPIC_XXXX"), ResponseCode.NO_PERMISSION
-    yield "a send to a missing topic", _send(_MISSING, c=_MISSING), ResponseCode.TOPIC_NOT_EXIST
+    for template in (_MISSING, topic):
+        yield f"a first send by the template {template}", _send(_MISSING, c=template), ResponseCode.TOPIC_NOT_EXIST
     yield "a send to an invalid topic", _send("no topic"), ResponseCode.SYSTEM_ERROR
     yield "a send to a topic with a long name", _send("t" * 128), ResponseCode.SYSTEM_ERROR
     for missing in (queues, 99):
@@ -131,20 +137,29 @@ def _pulls(topic: str, queues: int, wrong_sql: str, *, filters: bool) -> Iterato
 def _others() -> Iterator[_Row]:
     yield "a request with an unknown code", RemotingCommand(_UNKNOWN_CODE, 0), ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     yield "a request without its field", RemotingCommand(Code.GET_MIN_OFFSET, 0), ResponseCode.SYSTEM_ERROR
-    for decision in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
+    unknown = TRANSACTION_COMMIT | TRANSACTION_ROLLBACK
+    for decision in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, unknown):
         ended = end_transaction_command(_MISSING, 0, _BEYOND, decision, asked=False)
         yield f"a decision {decision} about a missing message", ended, ResponseCode.SYSTEM_ERROR
     yield "a negative offset", update_offset_command(_MISSING, 0, -1, _MISSING), ResponseCode.SYSTEM_ERROR
     missing = update_offset_command(_MISSING, 0, 0, _MISSING)
     yield "an offset in a missing topic", missing, ResponseCode.TOPIC_NOT_EXIST
+    for client_id, group in (("c" * 256, _MISSING), (_MISSING, "g" * 256)):
+        heartbeat = consumer_heartbeat(client_id, (), EVERYTHING, group)
+        yield "a heartbeat with a long name", heartbeat, ResponseCode.SYSTEM_ERROR
+    for text in (b"", b"# traceOn=true\n", b"traceOn=\xff\n", b"%s=1\n" % (b"k" * 256)):
+        changed = RemotingCommand(Code.UPDATE_BROKER_CONFIG, 0, body=text)
+        yield f"a change of settings by {text[:20]!r}", changed, ResponseCode.SYSTEM_ERROR
 
 
 def _changes(topic: str, *, keeps_system_topics: bool) -> Iterator[_Row]:
     error = ResponseCode.SYSTEM_ERROR
     for field, value in (("perm", "9"), ("topicFilterType", "NO_TAG"), ("readQueueNums", "-1"), ("topic", "no topic")):
         yield f"a topic with {field} {value}", _topic(topic, **{field: value}), error
+    yield "a change of the cluster's topic", _topic("DefaultCluster"), error
     if keeps_system_topics:
-        yield "a change of a system's topic", _topic(AUTO_CREATE_TOPIC), error
+        for name in (AUTO_CREATE_TOPIC, f"rmq_sys_{_MISSING}"):
+            yield f"a change of the system's topic {name}", _topic(name), error
         deletion = make_request(Code.DELETE_TOPIC_IN_BROKER, topic=AUTO_CREATE_TOPIC)
         yield "a deletion of a system's topic", deletion, error
     body = b'{"groupName": "%s", "retryQueueNums": -1}' % _MISSING.encode()
@@ -154,15 +169,47 @@ def _changes(topic: str, *, keeps_system_topics: bool) -> Iterator[_Row]:
     yield "a reset of offsets in a missing topic", reset, error
 
 
+def requests_to_slave(topic: str) -> Iterator[RefusedRequest]:
+    """Yield requests that a slave must refuse. topic: one that the slave may have."""
+    codes = tuple(code for code in ResponseCode if code is not ResponseCode.SUCCESS)
+    yield RefusedRequest("a send to a slave", _send(topic), codes)
+    returned = send_back_command(topic, 0, SendBackRequest(CONSUMER_GROUP, 1, 0))
+    yield RefusedRequest("a return to a slave", returned, codes)
+    ended = end_transaction_command(_MISSING, 0, _BEYOND, TRANSACTION_COMMIT, asked=False)
+    yield RefusedRequest("a decision at a slave", ended, (ResponseCode.SLAVE_NOT_AVAILABLE,))
+
+
 def send_without_queues(topic: str) -> RefusedRequest:
     """Return a send to any queue of a topic without queues, from which consumers could not pull."""
     codes = ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION
     return RefusedRequest("a send to a topic without queues", _send(topic, e="-1"), codes)
 
 
-def send_to_missing_queue(topic: str) -> RemotingCommand:
-    """Return a send that a broker refuses, but for which it creates a missing topic with one queue."""
-    return _send(topic, e="99")
+def send_to_missing_queue(topic: str, queues: int = 1, *, unit: bool = False) -> RemotingCommand:
+    """Return a send that a broker refuses, but for which it creates a missing topic.
+
+    queues: how many the producer asks for. unit: unitMode of the producer.
+    """
+    return _send(topic, e="99", d=str(queues), k=str(unit).lower())
+
+
+def request_without_integer(stream: Stream, topic: str) -> RefusedRequest:
+    """Return a request in which one field is missing, or is not an integer of its size."""
+    what, command, short, long_ = stream.choice(
+        (
+            ("a send", _send(topic), "defh", "g"),
+            ("a pull", _pull(topic, 0), ("queueId", "maxMsgNums", "sysFlag"), ("queueOffset", "commitOffset")),
+            ("a commit", update_offset_command(topic, 0, 0, _MISSING), ("queueId",), ("commitOffset",)),
+            ("a topic", _topic(_MISSING), ("readQueueNums", "writeQueueNums", "perm"), ()),
+        ),
+        "request without an integer",
+    )
+    field = stream.choice((*short, *long_), "field")
+    text = stream.choice((None, *_NO_INTEGERS, *(_TOO_LONG if field in short else ())), "text of the field")
+    fields = {name: known for name, known in command.ext_fields.items() if name != field}
+    command = replace(command, ext_fields=fields if text is None else {**fields, field: text})
+    reason = f"{what} {'without' if text is None else repr(text) + ' as'} {field}"
+    return RefusedRequest(reason, command, (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION))
 
 
 def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:

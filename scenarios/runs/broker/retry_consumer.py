@@ -31,7 +31,8 @@ _SUSPEND_MS = 2_000
 _RETRY_MS, _IDLE_MS = 200, 1_000
 _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
 """RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is dead."""
-_OLD_VERSION = 0
+_OLD_VERSION, _FIRST_VERSION = 0, 121
+"""RocketMQ 3.4.9, with version 121, is the first whose consumers send their maximum of retries."""
 _ORDERLY_CHANCE = 0.3
 _MORE_QUEUES_CHANCE = 0.3
 _UNNAMED_CHANCE = 0.4
@@ -47,6 +48,8 @@ class RetryConsumer(BrokerUser):
         own = [BrokerQueue(name, RETRY_TOPIC, number) for name in run.accounts for number in range(retry.retry_queues)]
         every = [*queues, *own]
         self._positions = dict.fromkeys(every[number :: retry.failing_consumers], 0)
+        version = self.stream.choice((BROKER_VERSION, _FIRST_VERSION), "version of the client")
+        self._version = _OLD_VERSION if retry.old_clients else version
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -149,10 +152,6 @@ class RetryConsumer(BrokerUser):
             return False
         send.is_kept = reply.is_of_this_life
         return True
-
-    @property
-    def _version(self) -> int:
-        return _OLD_VERSION if self._retry.old_clients else BROKER_VERSION
 
     def unfinished_text(self) -> str:
         """Return a queue that the consumer has not processed to its end, or a delay level that has not delivered all.

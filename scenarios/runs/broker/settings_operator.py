@@ -3,8 +3,8 @@
     UPDATE_BROKER_CONFIG  GET_BROKER_CONFIG
 
 A request changes one to three settings. Some requests also have an invalid change, so the broker must refuse them and
-change no setting. Until the broker stops, each later table has each acknowledged change (META). Brokers of runs have no
-broker.conf, so they restart with the settings of the plan.
+change no setting. Until the broker stops, each later table has each acknowledged change (META). A broker with a
+broker.conf keeps the changes over a restart; others restart with the settings of the plan.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.
 """
 

@@ -19,6 +19,7 @@ from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
+from ....store.settings.conf_file import ConfFile
 from ....store.world import Files, World
 from ...claims.machine import core_of, world_of
 from ...claims.plan import Plan
@@ -35,7 +36,7 @@ from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
 from .broker_replication import BrokerReplication
-from .broker_settings import REGISTER_MS, broker_config_of
+from .broker_settings import CONF_PATH, REGISTER_MS, add_conf, broker_config_of
 from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies
@@ -211,7 +212,13 @@ class StoredBroker(Node):
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         # Operators change the settings of a process in place.
-        broker = Broker(world, replace(self.config), replace(self._broker_config))
+        config, broker_config = replace(self.config), replace(self._broker_config)
+        has_conf = self._plan.broker.has_conf and not self.is_slave
+        if has_conf:
+            config, broker_config = add_conf(world.files, config, broker_config)
+        broker = Broker(world, config, broker_config)
+        if has_conf:
+            broker.settings.file = ConfFile(world.files, CONF_PATH)
         progress = self.account.ledger.delay_progress
         if self.copies is not None:
             self.copies.watch_files(broker)
@@ -249,6 +256,9 @@ class StoredBroker(Node):
             self._judge.report(self.account.tables.topics.check_loaded(by_name))
             by_name = {name: group_settings(each.json_members) for name, each in broker.groups.table.items()}
             self._judge.report(self.account.tables.groups.check_loaded(by_name))
+        if self._plan.broker.has_conf:
+            table = {key: (text,) for key, text in broker.settings.table.items()}
+            self._judge.report(self.account.tables.settings.check_loaded(table))
         found = self._judge.judge_recovery(store, disk)
         self._judge.report(retries.check_retries(Evidence(self.account.ledger, found)))
         self.account.note_recovery(found)

@@ -70,3 +70,15 @@ def test_a_pull_without_a_message_is_held_for_the_time_that_it_asked_for(
     assert bool(list(times.check_hold_time(QUEUE, HOST, 100, **asked))) is is_wrong
     times.note_stopping()
     assert not list(times.check_hold_time(QUEUE, HOST, 100, **asked)), "a broker that stops holds no pull"
+
+
+def test_a_pull_whose_offset_is_moved_does_not_wait(plan: Plan) -> None:
+    limit_ms = late_ms_max(plan, 0)
+
+    def late_moves(plan: Plan, now_ms: int) -> int:
+        times = PullTimes(plan, {HOST: 5_000 * MS}.__getitem__)
+        return len(list(times.check_move_time(QUEUE, HOST, sent_ns=0, now_ns=now_ms * MS)))
+
+    assert late_moves(plan, 5_000 + limit_ms) == 0
+    assert late_moves(plan, 5_001 + limit_ms) == 1
+    assert late_moves(plan.replace(broker={"operators": 1}), 9_000 + limit_ms) == 0, "the queue may have been deleted"

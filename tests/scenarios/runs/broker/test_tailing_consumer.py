@@ -95,8 +95,9 @@ class Asked:
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """A plan in which a consumer need not want the messages that an answer passes over."""
+    """A plan in which a consumer need not want the messages that an answer passes over. It begins at the end."""
     monkeypatch.setattr(tailing_consumer, "draw_subscription", lambda *_: SUBSCRIPTIONS[0])
+    monkeypatch.setattr(tailing_consumer, "_AHEAD", (0,))
     return QUIET_PLAN.replace(broker={"serves": True}, consuming={"filtered": True})
 
 
@@ -123,6 +124,14 @@ def test_a_tailing_consumer_restarts_at_the_end_if_its_offset_is_missing(plan: P
 
     assert set(asked.pulls) == {"7"}
     assert len(asked.pulls) > 2
+
+
+def test_a_tailing_consumer_may_begin_after_the_end(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tailing_consumer, "_AHEAD", (2,))
+    asked = Asked(plan, pulled=ResponseCode.PULL_OFFSET_MOVED)
+    asked.run(4)
+
+    assert asked.pulls[0] == "9"
 
 
 def test_a_held_pull_with_an_available_message_is_reported(plan: Plan) -> None:

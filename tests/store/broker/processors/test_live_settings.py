@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from tornlog.store.broker.live_settings import LIVE_KEYS
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.java_properties import parse_properties
 from tornlog.store.settings.conf_file import ConfFile, change_settings_in_text
+from tornlog.store.world import Files
 
 Live = Callable[..., Any]
 HANDED_ON = {
@@ -120,6 +121,26 @@ def test_a_changed_setting_is_written_to_the_file_before_it_applies(bench: Any) 
     bench.world.files.write("/nowhere", b"")
     assert change_settings(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
     assert shown_settings(client)["traceOn"] == "false"
+
+
+def test_at_each_moment_of_a_change_there_is_a_broker_conf(bench: Any) -> None:
+    files, path, seen = bench.world.files, "/etc/broker.conf", set()
+
+    class WatchedFiles:
+        def __getattr__(self, name: str) -> Any:
+            if files.status(path) is not None:
+                seen.add(files.read(path))
+            else:
+                seen.add(None)
+            return getattr(files, name)
+
+    files.make_directories("/etc")
+    files.write(path, b"traceOn=true\n")
+    conf = ConfFile(cast(Files, WatchedFiles()), path)
+    conf.write({"traceOn": "false"})
+    conf.write({"traceOn": "true"})
+    assert seen == {b"traceOn=true\n", b"traceOn=false\n"}
+    assert files.read(f"{path}.bak") == b"traceOn=false\n"
 
 
 @pytest.mark.parametrize(
