@@ -122,6 +122,8 @@ def access_operator(
                         return
                     continue
                 text = _draw_text(world, plan, stream)
+                if not model.may_change:  # a request has begun while the file was read
+                    continue
                 model.begin_change(RuleSet.parse(text), by_hand=True)
                 SideFile(world.files, PATH).store(text.encode())
                 model.end_change(world.clock.monotonic_ns())
