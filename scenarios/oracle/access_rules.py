@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from .evidence import Violation, record_tried
 
+_DEFAULTS = {"whiteRemoteAddress": "", "defaultTopicPerm": "DENY", "defaultGroupPerm": "DENY", "admin": "false"}
+
 
 class AccessRequest(NamedTuple):
     """The fields of a request on which the permission check depends."""
@@ -81,11 +83,9 @@ class RuleSet:
         for key, each in self.accounts.items():
             members = {"accessKey": key, "secretKey": each.secret_key, "whiteRemoteAddress": each.white}
             members |= {"defaultTopicPerm": each.topic_default, "defaultGroupPerm": each.group_default}
-            shown = {"admin": str(each.admin).lower()}
-            shown |= {name: f"{quote}{text}{quote}" for name, text in members.items()}
-            plain = {"admin": "false", **dict.fromkeys(members, f"{quote}{quote}")}
-            plain |= dict.fromkeys(("defaultTopicPerm", "defaultGroupPerm"), f"{quote}DENY{quote}")
-            rows = [f"{name}: {text}" for name, text in shown.items() if not is_short or text != plain[name]]
+            members["admin"] = str(each.admin).lower()
+            shown = [(name, text) for name, text in members.items() if not is_short or text != _DEFAULTS.get(name)]
+            rows = [f"{name}: {quote}{text}{quote}" for name, text in shown]
             for kind in ("topic", "group"):
                 own = [name.partition(":")[2] + f" = {perm}" for name, perm in each.perms.items() if kind in name[:5]]
                 rows += [f"{kind}Perms:", *(f"- {quote}{one}{quote}" for one in own)] if own or not is_short else []

@@ -1,17 +1,15 @@
 """Bugs of access control: accounts, signatures, permissions, and the file that has them."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from typing import Any
 
-from ....store.broker.acl import editing, plain_acl, rules
+from ....store.broker.acl import editing, rules
 from ....store.broker.acl.plain_acl import AccessControl, PlainAclError, read_plain_acl
-from ....store.broker.acl.rules import AccessRules, Account, AddressPattern, Parts, Permission, RequiredPermission
-from ....store.broker.processors import acl_admin
+from ....store.broker.acl.rules import AccessRules, AddressPattern, Parts, Permission, RequiredPermission
 from ....store.broker.request_pool import PooledRequest
 from ....store.broker.requests import response_to
 from ....store.broker.router import Response
 from ....store.broker.server import RemotingServer
-from ....store.broker.versioned_table import DataVersion
 from ....store.errors import AccessDeniedError
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
@@ -136,28 +134,12 @@ def execute_before_check(self: RemotingServer, request: PooledRequest) -> Respon
     return response
 
 
-@bug("first-white-address-only", plain_acl, "parse_address_pattern", found_by=("STATUS",))
-@needs(_ACCOUNTS)
-def parse_first_address(text: str) -> AddressPattern:
-    """Of several addresses in a white list with commas between them, only the first one counts."""
-    pattern: AddressPattern = parse_first_address.original(text)
-    return AddressPattern(pattern.rows[:1]) if pattern.rows and bit(len(pattern.rows) > 1) else pattern
-
-
 @bug("white-range-without-its-end", rules, "_allowed_values", found_by=("STATUS",))
 @needs(_ACCOUNTS)
 def allowed_values_to_end(part: str, base: int, maximum: int, pattern: str, *, is_last: bool) -> Container[int]:
     """A range of addresses in a white list does not contain its last address."""
     found: Container[int] = allowed_values_to_end.original(part, base, maximum, pattern, is_last=is_last)
     return found[:-1] if isinstance(found, range) and bit("-" in part and part not in OTHERS) else found
-
-
-@bug("named-permission-adds-to-default", Account, "has_permission", found_by=("STATUS",))
-@needs(_ACCOUNTS)
-def has_permission_or_default(self: Account, need: RequiredPermission) -> bool:
-    """An account keeps its default permission for a topic for which the file names a smaller one."""
-    default = self.default_group_perm if need.is_group else self.default_topic_perm
-    return has_permission_or_default.original(self, need) or bit(need.permission in default)
 
 
 @bug("retry-send-needs-pub", rules, "_permissions_to_send", found_by=("STATUS",))
@@ -190,22 +172,6 @@ def typed_root(text: str) -> dict[str, Any]:
     return root
 
 
-@bug("change-of-account-clears-admin", acl_admin, "put_account_in_text", found_by=("STATUS", "META"))
-@needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
-def put_account_without_admin(text: str, account: Mapping[str, Any], version: DataVersion) -> str:
-    """A change of an account that does not name `admin` takes the account's rights as an administrator."""
-    bit("admin" not in account)
-    return str(put_account_without_admin.original(text, {"admin": "false", **account}, version))
-
-
-@bug("account-change-keeps-version", acl_admin, "put_account_in_text", found_by=("META",))
-@needs(_ACCOUNTS)
-def put_account_in_version(text: str, account: Mapping[str, Any], version: DataVersion) -> str:
-    """A change of an account leaves the version of the file as it was, so tools miss the change."""
-    bit()
-    return str(put_account_in_version.original(text, account, version._replace(counter=version.counter - 1)))
-
-
 @bug("invalid-account-change-written", AccessControl, "edit_file", found_by=("START", "META", "LIVE", "STATUS"))
 @needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
 def edit_file_unchecked(self: AccessControl, edit: Callable[[str], str]) -> None:
@@ -216,19 +182,6 @@ def edit_file_unchecked(self: AccessControl, edit: Callable[[str], str]) -> None
         bit()
         self._file.store(edit(self.read_text()).encode())
         raise
-
-
-@bug("repeated-account-counts", plain_acl, "read_plain_acl", found_by=("STATUS",))
-@needs(_EDITED)
-def read_first_accounts(text: str) -> AccessRules:
-    """If the file names an account twice, the first one counts, in place of the rules before the mistake."""
-    try:
-        return read_first_accounts.original(text)
-    except PlainAclError as error:
-        if not bit("unique access key" in str(error)):
-            raise
-        renamed = text.replace("operator-1", "operator-9", 2).replace("operator-9", "operator-1", 1)
-        return read_first_accounts.original(renamed)
 
 
 @bug("missing-accounts-close-broker", AccessControl, "_reload_if_changed", found_by=("STATUS", "LIVE"))

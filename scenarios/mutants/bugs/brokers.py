@@ -25,7 +25,7 @@ from ....store.formats.messages import (
     PutMessageResult,
     PutMessageStatus,
 )
-from ....store.formats.remoting import command, json_body
+from ....store.formats.remoting import command
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers
 from ....store.formats.scan import ScannedRecord
@@ -88,16 +88,6 @@ def decode_fields_to_empty(raw: bytes, at: int, file: str, offset: int) -> dict[
     fields = decode_fields_to_empty.original(raw, at, file, offset)
     found = list(takewhile(lambda field: field[1], fields.items()))
     return dict(found) if bit(len(found) < len(fields)) else fields
-
-
-@bug("numbers-as-texts-refused", json_body, "integer_of", found_by=("LIVE", "QUIET", "STATUS"))
-@needs(_LIVELY, broker={"other_clients": (True,)})
-def integer_of_numbers(value: object) -> int | None:
-    """A broker closes the connection of a client that writes a number of the header as text."""
-    if bit(isinstance(value, str)):
-        raise ValueError
-    found: int | None = integer_of_numbers.original(value)
-    return found
 
 
 # The process continues, so no supervisor restarts it.

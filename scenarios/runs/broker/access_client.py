@@ -66,14 +66,8 @@ _ADMIN_CODES = (
 )
 """Requests of administrators. Without fields they change nothing."""
 _WRONG_EDITS: tuple[dict[str, str], ...] = (
-    {"secretKey": "secret"},
-    {"accessKey": "nobody"},
-    {"defaultTopicPerm": "ALL"},
-    {"defaultGroupPerm": "PUB,SUB"},
-    {"topicPerms": "T0"},
-    {"topicPerms": "=PUB"},
-    {"topicPerms": "T0=ALL"},
-    {"topicPerms": "T0=PUB,T0=SUB"},
+    *({"secretKey": "secret"}, {"accessKey": "nobody"}, {"defaultTopicPerm": "ALL"}, {"defaultGroupPerm": "PUB,SUB"}),
+    *({"topicPerms": text} for text in ("T0", "=PUB", "T0=ALL", "T0=PUB,T0=SUB")),
     {"groupPerms": f"{GROUP}=SUB,%RETRY%{GROUP}=SUB"},
     *({"whiteRemoteAddress": each} for each in WRONG_WHITE),
 )
@@ -128,9 +122,8 @@ class AccessClient(BrokerUser):
                 return self.stream.choice(telling, "account of the last change")
         access = self.stream.choice(found, "account")
         is_bad = self.stream.chance(_BAD_SIGNATURE_CHANCE, "signs badly")
-        return (
-            access._replace(secret_key=self.stream.choice(("", f"{access.secret_key}x"), "key")) if is_bad else access
-        )
+        key = self.stream.choice(("", f"{access.secret_key}x"), "bad key") if is_bad else access.secret_key
+        return access._replace(secret_key=key)
 
     def _possible_accesses(self, broker: str, name: str, needs: Needs, admin: bool) -> list[AccessRequest]:
         accounts = self._model(broker).current.accounts

@@ -7,6 +7,7 @@ Source: RocketMQ UpdateKvConfigCommand, DeleteKvConfigCommand, UpdateOrderConfCo
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from ....store.broker.kv_config import ORDER_TOPIC_CONFIG
 from ....store.broker.requests import RequestCode
@@ -37,7 +38,14 @@ class KeyOperator(BrokerUser):
     def _operate(self) -> None:
         while not self.insists:
             self.rest(self.stream.choice(_PAUSES_MS, "pause"))
-            self.ask_name_server(self.stream.choice(self._name_servers, "name server"), self._draw_request())
+            name_server = self.stream.choice(self._name_servers, "name server")
+            commands = [self._draw_request() for _ in range(self.stream.choice((1, 2), "requests at once"))]
+            asks = [partial(self._ask, name_server, command) for command in commands]
+            for task in [self.world.tasks.spawn("ask at once", ask) for ask in asks]:
+                task.join(None)
+
+    def _ask(self, name_server: BrokerAddress, command: RemotingCommand) -> None:
+        self.ask_name_server(name_server, command)
 
     def _draw_request(self) -> RemotingCommand:
         stream = self.stream
