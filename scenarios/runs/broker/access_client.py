@@ -8,7 +8,7 @@ Source: RocketMQ AclClientRPCHook, AclSigner.
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import TypeVar
@@ -47,7 +47,7 @@ from .commands import (
 )
 from .message_options import EVERYTHING
 from .operator_client import topic_settings
-from .refused_requests import BEYOND, TRANSIENT, RefusedRequest, check_refused, timed_batch, timed_send
+from .refused_requests import BEYOND, RefusedRequest, check_refused, timed_batch, timed_send
 
 T = TypeVar("T")
 Needs = tuple[tuple[str, str], ...]
@@ -62,7 +62,6 @@ _ADMIN_CODES = (
     *(RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, RequestCode.UPDATE_AND_CREATE_TOPIC),
     *(RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
     *(RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.CLONE_GROUP_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET),
-    *(RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.WIPE_WRITE_PERM_OF_BROKER),
 )
 """Requests of administrators. Without fields they change nothing."""
 _WRONG_EDITS: tuple[dict[str, str], ...] = (
@@ -71,10 +70,7 @@ _WRONG_EDITS: tuple[dict[str, str], ...] = (
     {"groupPerms": f"{GROUP}=SUB,%RETRY%{GROUP}=SUB"},
     *({"whiteRemoteAddress": each} for each in WRONG_WHITE),
 )
-_FAILED = (
-    *(ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED, ResponseCode.DELETE_ACL_CONFIG_FAILED),
-    *(ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, *TRANSIENT),
-)
+_FAILED = tuple(code for code in ResponseCode if code.name.endswith("_CONFIG_FAILED"))
 _PERM_TEXTS = (6, 4, 2)
 _DENIED = "org.apache.rocketmq.acl.common.AclException"
 _OFFSETS_FROM = 1_000_000
@@ -163,6 +159,7 @@ class AccessClient(BrokerUser):
         pull = pull_command(topic, 0, 0, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
         returned = send_back_command(topic, BEYOND, SendBackRequest(GROUP, 1, 0))
         query = make_request(RequestCode.QUERY_MESSAGE, topic=topic, key="", maxNum=1, beginTimestamp=0, endTimestamp=0)
+        timed = timed_send(topic)  # stores nothing
         unique = replace(query, ext_fields={**query.ext_fields, UNIQUE_KEY_QUERY: "true"})
         requests: list[tuple[RemotingCommand, Needs]] = [
             (pull, (of_topic, of_group)),
@@ -179,22 +176,15 @@ class AccessClient(BrokerUser):
             (query_offset_command(topic, 0, GROUP), ()),
             (route_command(topic), ()),
             (make_request(stream.choice(_ADMIN_CODES, "request of an administrator")), ()),
-            *self._refused_sends(topic),
+            *((each, ((f"topic:{topic}", "PUB"),)) for each in (timed, with_words(timed), timed_batch(topic))),
+            (timed_batch(f"%RETRY%{GROUP}"), (of_group,)),
+            (timed_send(TRACE_TOPIC), ()),
         ]
         command, needs = self._draw_by_needs(broker, requests, itemgetter(1), "what")
         is_of_admins = command.code in _ADMIN_CODES
         access = self._draw_access(broker, RequestCode(command.code).name, *needs, admin=is_of_admins)
         is_open = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
         self._ask_signed(broker, access._replace(is_open=is_open), command)
-
-    def _refused_sends(self, topic: str) -> Iterator[tuple[RemotingCommand, Needs]]:
-        """Yield sends that store nothing, because they have a delivery time."""
-        to_topic, to_group = ((f"topic:{topic}", "PUB"),), ((f"group:{GROUP}", "SUB"),)
-        yield timed_send(topic), to_topic
-        yield with_words(timed_send(topic)), to_topic
-        yield timed_batch(topic), to_topic
-        yield timed_batch(f"%RETRY%{GROUP}"), to_group
-        yield timed_send(TRACE_TOPIC), ()
 
     # -- requests with effects ---------------------------------------------------------------------
 

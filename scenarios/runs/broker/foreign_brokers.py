@@ -232,6 +232,7 @@ class ForeignBrokers(BrokerUser):
         for number in range(BROKERS_MAX + 1):
             self._ask(broker, name_server, self._registration(replace(broker, name=f"full-{number}")))
         self._ask(broker, name_server, self._registration(replace(broker, name="full-0")))
+        self.rest(self.stream.choice(_PAUSES_MS, "pause while the table is full"))
         self._end_connection(broker)
 
     def _look(self, name_server: str) -> None:

@@ -27,7 +27,6 @@ _CPP_VERSION = 63
 _DIALECT_BYTES_MAX = 16_000
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 _BOOLEANS = {"true": True, "false": False}
-_PLAIN = re.compile("[ -~]")
 
 
 def cpp_frame(command: RemotingCommand) -> bytes:
@@ -66,14 +65,8 @@ def dialect_of(value: object) -> str:
     if isinstance(value, list):
         return "[" + " ".join(map(dialect_of, value)) + "]"
     if isinstance(value, str):
-        return "'" + "".join(map(_escaped, value)) + "'"
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\x27") + "'"
     return {True: "'Y'", False: "0", None: "null"}[value] if isinstance(value, bool | None) else f"'{value}'"
-
-
-def _escaped(char: str) -> str:
-    if char in "'\\":
-        return f"\\{char}"
-    return char if _PLAIN.match(char) or ord(char) > 0xFF else f"\\x{ord(char):02x}"
 
 
 def _frame(header: str, body: bytes) -> bytes:

@@ -39,13 +39,12 @@ class KeyOperator(BrokerUser):
         while not self.insists:
             self.rest(self.stream.choice(_PAUSES_MS, "pause"))
             name_server = self.stream.choice(self._name_servers, "name server")
-            commands = [self._draw_request() for _ in range(self.stream.choice((1, 2), "requests at once"))]
-            asks = [partial(self._ask, name_server, command) for command in commands]
-            for task in [self.world.tasks.spawn("ask at once", ask) for ask in asks]:
+            count = self.stream.choice((1, 2), "requests at once")
+            for task in [self.world.tasks.spawn("ask", partial(self._ask, name_server)) for _ in range(count)]:
                 task.join(None)
 
-    def _ask(self, name_server: BrokerAddress, command: RemotingCommand) -> None:
-        self.ask_name_server(name_server, command)
+    def _ask(self, name_server: BrokerAddress) -> None:
+        self.ask_name_server(name_server, self._draw_request())
 
     def _draw_request(self) -> RemotingCommand:
         stream = self.stream
