@@ -16,6 +16,7 @@ Source: RocketMQ PlainPermissionManager.validate, checkPerm, AclFileWatchService
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .evidence import Violation, record_tried
@@ -97,7 +98,7 @@ class RuleSet:
     def parse(cls, text: str) -> "RuleSet":
         import yaml  # an optional extra, as for a broker
 
-        root: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader) or {}
+        root: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)) or {}
         versions = root.get("dataVersion")
         first = versions[0] if isinstance(versions, list) and versions else {}
         counter = first.get("counter", "") if isinstance(first, dict) else ""
@@ -120,6 +121,7 @@ class RuleSet:
         return cls(tuple(white), rules, version)
 
 
+@lru_cache(maxsize=1_024)
 def _matches(pattern: str, host: str) -> bool:
     """Return whether an IPv4 address matches a pattern, or one of several with commas between them.
 

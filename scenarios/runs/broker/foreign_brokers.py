@@ -32,12 +32,12 @@ FOREIGN_NET = 118
 _NAMES = {"foreign-a": "cluster-1", "foreign-b": "cluster-1", "foreign-c": "cluster-2"}
 """Broker -> cluster."""
 _TOPICS = ("foreign-0", "foreign-1", "foreign-2")
-_PAUSES_MS = (0, 0, 0, 1, 1, 100, 100, 1_000, 5_000, 20_000)
+_PAUSES_MS = (0, 0, 0, 1, 1, 100, 100, 1_000, 5_000, 5_000, 20_000)
 _SILENT_MS = (65_000, 65_000, 65_000, 119_000, 121_000)
 _LOOKS_MAX = 3
 _BEFORE_MAX = 3
 _LINGER_MS = (0, 0, 1, 10)
-_WRONG_CHANCE, _FULL_CHANCE, _AT_ONCE_CHANCE = 0.1, 0.02, 0.3
+_WRONG_CHANCE, _FULL_CHANCE, _AT_ONCE_CHANCE = 0.1, 0.015, 0.1
 _VERSIONS = (0, STANDARD_JSON_VERSION - 1, STANDARD_JSON_VERSION, STANDARD_JSON_VERSION + 1)
 _LISTS = (
     RequestCode.GET_BROKER_CLUSTER_INFO,
@@ -101,7 +101,8 @@ class ForeignBrokers(BrokerUser):
             if stream.chance(_FULL_CHANCE, "fills the table"):
                 self._fill(name_server)
             elif stream.chance(_AT_ONCE_CHANCE, "acts at once"):
-                each_act = [partial(stream.choice(acts, "act"), name_server, broker) for broker in brokers]
+                two = [stream.choice(brokers, "one of two") for _ in range(2)]
+                each_act = [partial(stream.choice(acts, "act"), name_server, broker) for broker in two]
                 for task in [self.world.tasks.spawn("act at once", act) for act in each_act]:
                     task.join(None)
             else:

@@ -81,4 +81,4 @@ def _json_value(text: str) -> str | int | bool:
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
-FRAME_FORMS = (cpp_frame, binary_frame, dialect_frame, encode_frame)
+FRAME_FORMS = (cpp_frame, binary_frame, dialect_frame, encode_frame, encode_frame, encode_frame)

@@ -18,7 +18,7 @@ from .routes import BrokerAddress
 
 KEYS_NET = 119
 """The last byte of the key operator's address."""
-_PAUSES_MS = (0, 0, 1, 100, 1_000, 10_000)
+_PAUSES_MS = (0, 0, 1, 100, 1_000, 10_000, 10_000)
 _NAMESPACE, _KEYS = "PLACES", ("north", "south")
 _TASKS = 2
 
@@ -39,7 +39,7 @@ class KeyOperator(BrokerUser):
         while not self.insists:
             self.rest(self.stream.choice(_PAUSES_MS, "pause"))
             name_server = self.stream.choice(self._name_servers, "name server")
-            count = self.stream.choice((1, 2), "requests at once")
+            count = self.stream.choice((1, 1, 1, 2), "requests at once")
             for task in [self.world.tasks.spawn("ask", partial(self._ask, name_server)) for _ in range(count)]:
                 task.join(None)
 
