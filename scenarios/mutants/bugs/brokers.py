@@ -81,7 +81,7 @@ def accept_only_text_fields(self: JsonMembers) -> dict[str, str]:
     return {name: value for name, value in self._members.items() if value is not None}
 
 
-@bug("binary-fields-end-at-empty-value", command, "_decode_fields", found_by=("LIVE", "QUIET", "READ", "STATUS"))
+@bug("binary-fields-end-at-empty-value", command, "_decode_fields", found_by=("DUR", "LIVE", "QUIET", "READ", "STATUS"))
 @needs(_LIVELY, broker={"other_clients": (True,)})
 def decode_fields_to_empty(raw: bytes, at: int, file: str, offset: int) -> dict[str, str]:
     """In a binary header, the fields after an empty one are lost."""
