@@ -302,8 +302,8 @@ class BrokerPlan:
     """
     resumes_checks: bool = knob_field(False, plain=False, weight=2)
     """Operators resume the checks of given-up half messages: some during the run, all others at its end."""
-    cpp_clients: bool = knob_field(False, plain=False, weight=1)
-    """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
+    other_clients: bool = knob_field(False, plain=False, weight=1)
+    """Clients send requests in several forms: RocketMQ's C++ client's, with a binary header, in fastjson's dialect."""
     group_members: int = knob_field(0, plain=0, weight=4)
     """Number of orderly consumers of one group. They share the queues by rebalancing, and lock each queue."""
     leave_chance: float = knob_field(0.0, plain=0.0, weight=2)

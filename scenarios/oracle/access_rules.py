@@ -14,11 +14,14 @@ The model shares no code with the store.
 Source: RocketMQ PlainPermissionManager.validate, checkPerm, AclFileWatchService.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .evidence import Violation, record_tried
+
+_DEFAULTS = {"whiteRemoteAddress": "", "defaultTopicPerm": "DENY", "defaultGroupPerm": "DENY", "admin": "false"}
 
 
 class AccessRequest(NamedTuple):
@@ -53,10 +56,11 @@ class AccountRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The content of a plain_acl.yml."""
+    """The content of a plain_acl.yml. version: the counter in its dataVersion, which changes by requests raise."""
 
     white: tuple[str, ...]
     accounts: Mapping[str, AccountRule]
+    version: int = 0
 
     def refuses(self, request: AccessRequest, host: str) -> bool:
         if request.is_open or any(_matches(each, host) for each in self.white):
@@ -71,46 +75,68 @@ class RuleSet:
         has_all = account.admin and not account.perms
         return not has_all and not all(account.allows(*need) for need in request.needs)
 
-    @property
-    def text(self) -> str:
-        lines = ["globalWhiteRemoteAddresses:", *(f"- {each}" for each in self.white), "accounts:"]
+    def text(self, *, is_short: bool = False, quote: str = "'", no_version: str = "") -> str:
+        """Return the content in YAML.
+
+        is_short: without members that have their default. quote: around texts. no_version: in place of version 0.
+        """
+        lines = ["globalWhiteRemoteAddresses:", *(f"- {quote}{each}{quote}" for each in self.white), "accounts:"]
         for key, each in self.accounts.items():
-            lines += [f"- accessKey: {key}", f"  secretKey: {each.secret_key}", f"  whiteRemoteAddress: {each.white}"]
-            lines += [f"  admin: {str(each.admin).lower()}", f"  defaultTopicPerm: {each.topic_default}"]
-            lines.append(f"  defaultGroupPerm: {each.group_default}")
+            members = {"accessKey": key, "secretKey": each.secret_key, "whiteRemoteAddress": each.white}
+            members |= {"defaultTopicPerm": each.topic_default, "defaultGroupPerm": each.group_default}
+            members["admin"] = str(each.admin).lower()
+            shown = [(name, text) for name, text in members.items() if not is_short or text != _DEFAULTS.get(name)]
+            rows = [f"{name}: {quote}{text}{quote}" for name, text in shown]
             for kind in ("topic", "group"):
-                own = [name.partition(":")[2] + f"={perm}" for name, perm in each.perms.items() if kind in name[:5]]
-                lines += [f"  {kind}Perms:", *(f"  - {one}" for one in own)] if own else []
+                own = [name.partition(":")[2] + f" = {perm}" for name, perm in each.perms.items() if kind in name[:5]]
+                rows += [f"{kind}Perms:", *(f"- {quote}{one}{quote}" for one in own)] if own or not is_short else []
+            lines += [f"{'  ' if n else '- '}{row}" for n, row in enumerate(rows)]
+        lines += ["dataVersion:", f"- counter: {self.version}"] if self.version else [no_version]
         return "\n".join(lines) + "\n"
 
     @classmethod
     def parse(cls, text: str) -> "RuleSet":
         import yaml  # an optional extra, as for a broker
 
-        root: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader) or {}
-        accounts = {}
-        for each in root.get("accounts") or []:
+        root: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)) or {}
+        versions = root.get("dataVersion")
+        first = versions[0] if isinstance(versions, list) and versions else {}
+        counter = first.get("counter", "") if isinstance(first, dict) else ""
+        version = int(counter) if counter.isdecimal() else 0
+        return cls.of_members(root.get("globalWhiteRemoteAddresses") or (), root.get("accounts") or [], version)
+
+    @classmethod
+    def of_members(cls, white: Sequence[str], accounts: Sequence[Mapping[str, Any]], version: int) -> "RuleSet":
+        """accounts: the members of each account, as in the file or in an answer to an administrator."""
+        rules = {}
+        for each in accounts:
             listed = {
-                f"{kind}:{name}": perm
+                f"{kind}:{name.strip()}": perm.strip()
                 for kind in ("topic", "group")
                 for name, _, perm in (one.partition("=") for one in each.get(f"{kind}Perms") or [])
             }
             topics, groups = (each.get(f"default{kind}Perm") or "DENY" for kind in ("Topic", "Group"))
-            white, admin = each.get("whiteRemoteAddress") or "", each.get("admin") == "true"
-            accounts[each["accessKey"]] = AccountRule(each["secretKey"], admin, white, topics, groups, listed)
-        return cls(tuple(root.get("globalWhiteRemoteAddresses") or ()), accounts)
+            address, admin = each.get("whiteRemoteAddress") or "", each.get("admin") in (True, "true")
+            rules[each["accessKey"]] = AccountRule(each["secretKey"], admin, address, topics, groups, listed)
+        return cls(tuple(white), rules, version)
 
 
+@lru_cache(maxsize=1_024)
 def _matches(pattern: str, host: str) -> bool:
-    """Return whether an IPv4 address matches. Each part of the pattern is a number, `*` or a range such as `1-9`.
+    """Return whether an IPv4 address matches a pattern, or one of several with commas between them.
 
-    The last part may list alternatives, such as `{1,2}`.
+    Each part of a pattern is a number, `*` or a range such as `1-9`. The last part may list alternatives, such as
+    `{1,2}`. A pattern of IPv6 addresses matches only if it matches all addresses.
     """
-    if not pattern:
-        return False
+    if not pattern.strip("*.:"):
+        return bool(pattern)
     head, brace, tail = pattern.partition("{")
     if brace:
         return any(_matches(head + one.strip(), host) for one in tail.rstrip("}").split(","))
+    if "," in pattern:
+        return any(_matches(one.strip(), host) for one in pattern.split(","))
+    if ":" in pattern:
+        return False
     for part, number in zip(pattern.split("."), map(int, host.split(".")), strict=True):
         low, _, high = part.partition("-")
         if part != "*" and not int(low) <= number <= int(high or low):
@@ -218,6 +244,11 @@ class AccessModel:
         self._forget_old_rules(now_ns)
         return bool(self._possible)
 
+    @property
+    def files(self) -> list[RuleSet]:
+        """The content that the file may have now, unless it is damaged."""
+        return [self.current] if self._under_way is None else [self.current, self._under_way]
+
     def tells_last_change(self, request: AccessRequest) -> bool:
         """Return whether the last complete change of the file decides if a request is refused."""
         before = self._previous
@@ -237,3 +268,10 @@ def check_access(request: AccessRequest, verdict: bool | None, answer: str, *, i
     done, wanted = ("refused", "executed") if is_refused else ("executed", "refused")
     summary = f"{request.name} of {request.access_key} is {done}, contrary to the access rules{needs}"
     yield Violation("STATUS", summary, "", -1, "access", wanted, f"{done}: {answer}")
+
+
+def check_content(found: object, allowed: Iterable[object], what: str) -> Iterator[Violation]:
+    """META: yield an answer about the accounts that no content of the file during the request has."""
+    record_tried("META")
+    if found not in allowed:
+        yield Violation("META", f"{what} differ from those of the file", "", -1, "accounts", str(allowed), str(found))

@@ -46,8 +46,7 @@ class NameServerKeys:
         self._under_way[place] -= 1
         assert self._under_way[place] >= 0, place
         is_certain = is_done and place not in self._overlapping
-        if is_certain:
-            self._possible[place] = frozenset((value,))
+        self._possible[place] = frozenset((value,)) if is_certain else frozenset([*self.values(place)])
         if not self._under_way[place]:
             self._overlapping.discard(place)
         return is_certain
@@ -63,6 +62,8 @@ class NameServerKeys:
         """META: yield a value in an answer that the key cannot have. before: `values` before the request."""
         record_tried("META")
         allowed = before | self.values(place)
+        if before is self.values(place) and not self._under_way[place] and found in allowed:
+            self._possible[place] = frozenset((found,))  # an answer shows which of two overlapping changes came last
         if found not in allowed:
             yield _violation(f"the value of {':'.join(place)}", allowed, found)
 

@@ -176,7 +176,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consumers=(1, 2),
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
-            broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
+            broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "other_clients": (False, False, True)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT)

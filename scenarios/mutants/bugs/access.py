@@ -1,10 +1,11 @@
 """Bugs of access control: accounts, signatures, permissions, and the file that has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from typing import Any
 
-from ....store.broker.acl import rules
+from ....store.broker.acl import editing, rules
 from ....store.broker.acl.plain_acl import AccessControl, PlainAclError, read_plain_acl
-from ....store.broker.acl.rules import AccessRules, AddressPattern, Parts, RequiredPermission
+from ....store.broker.acl.rules import AccessRules, AddressPattern, Parts, Permission, RequiredPermission
 from ....store.broker.request_pool import PooledRequest
 from ....store.broker.requests import response_to
 from ....store.broker.router import Response
@@ -12,6 +13,7 @@ from ....store.broker.server import RemotingServer
 from ....store.errors import AccessDeniedError
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
+from ...runs.broker.access_file import OTHERS
 from ..mutant import bit, bug, needs
 
 _ACCOUNTS = SCENARIOS["broker-accounts"].ranges.replace(broker={"rest_ms_max": (15_000,)})
@@ -130,3 +132,63 @@ def execute_before_check(self: RemotingServer, request: PooledRequest) -> Respon
         bit()
         return response_to(request.command, error.code, str(error))
     return response
+
+
+@bug("white-range-without-its-end", rules, "_allowed_values", found_by=("STATUS",))
+@needs(_ACCOUNTS)
+def allowed_values_to_end(part: str, base: int, maximum: int, pattern: str, *, is_last: bool) -> Container[int]:
+    """A range of addresses in a white list does not contain its last address."""
+    found: Container[int] = allowed_values_to_end.original(part, base, maximum, pattern, is_last=is_last)
+    return found[:-1] if isinstance(found, range) and bit("-" in part and part not in OTHERS) else found
+
+
+@bug("retry-send-needs-pub", rules, "_permissions_to_send", found_by=("STATUS",))
+@needs(_ACCOUNTS)
+def require_pub(topic: str | None) -> list[RequiredPermission]:
+    """A consumer with SUB for its group cannot send to the group's retry topic."""
+    needed = require_pub.original(topic)
+    bit(any(each.is_group for each in needed))
+    return [each._replace(permission=Permission.PUB) for each in needed]
+
+
+@bug("unique-key-always-signed", rules, "has_valid_signature", found_by=("STATUS",))
+@needs(_ACCOUNTS)
+def check_all_fields(command: RemotingCommand, secret_key: str) -> bool:
+    """A broker refuses the query of a client that does not sign the field _UNIQUE_KEY_QUERY."""
+    fields = {name: text for name, text in command.ext_fields.items() if name != "_UNIQUE_KEY_QUERY"}
+    found = bool(check_all_fields.original(command, secret_key))
+    bit(found and fields.keys() != command.ext_fields.keys())
+    return found and rules.hmac_signature(command.ext_fields, command.body, secret_key) == fields.get("Signature")
+
+
+@bug("account-key-becomes-number", editing, "_yaml_root", found_by=("STATUS", "META"))
+@needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
+def typed_root(text: str) -> dict[str, Any]:
+    """A change of one account turns the key 0012345 of another into 5349, so its client is refused."""
+    root = typed_root.original(text)
+    for each in root.get("accounts") or []:
+        if bit(each["accessKey"] == "0012345"):
+            each["accessKey"] = int("0012345", 8)
+    return root
+
+
+@bug("invalid-account-change-written", AccessControl, "edit_file", found_by=("START", "META", "LIVE", "STATUS"))
+@needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
+def edit_file_unchecked(self: AccessControl, edit: Callable[[str], str]) -> None:
+    """A refused change of an account is in the file, with which the broker cannot start again."""
+    try:
+        edit_file_unchecked.original(self, edit)
+    except PlainAclError:
+        bit()
+        self._file.store(edit(self.read_text()).encode())
+        raise
+
+
+@bug("missing-accounts-close-broker", AccessControl, "_reload_if_changed", found_by=("STATUS", "LIVE"))
+@needs(_EDITED)
+def reload_missing(self: AccessControl) -> None:
+    """While the file with the accounts is missing, a broker refuses all clients."""
+    if bit(self._file_state() is None):
+        self.rules, self._seen = AccessRules({}), None
+    else:
+        reload_missing.original(self)

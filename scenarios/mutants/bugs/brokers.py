@@ -1,6 +1,7 @@
 """Bugs of brokers: group offsets, tables, long polling, and replies."""
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 
 from ....store.broker.broker import Broker
 from ....store.broker.late_answers import LateAnswerService
@@ -24,6 +25,7 @@ from ....store.formats.messages import (
     PutMessageResult,
     PutMessageStatus,
 )
+from ....store.formats.remoting import command
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers
 from ....store.formats.scan import ScannedRecord
@@ -70,13 +72,22 @@ def forget_group(self: BrokerParts, group: str) -> None:
 
 
 @bug("header-fields-are-texts", JsonMembers, "texts", found_by=("LIVE", "QUIET"))
-@needs(_LIVELY, broker={"cpp_clients": (True,)})
+@needs(_LIVELY, broker={"other_clients": (True,)})
 def accept_only_text_fields(self: JsonMembers) -> dict[str, str]:
     """A JSON header with a field of another type than string, as from the C++ client, closes the connection."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
             raise self._error(name, "a text", self._members[name])
-    return dict(self._members)
+    return {name: value for name, value in self._members.items() if value is not None}
+
+
+@bug("binary-fields-end-at-empty-value", command, "_decode_fields", found_by=("DUR", "LIVE", "QUIET", "READ", "STATUS"))
+@needs(_LIVELY, broker={"other_clients": (True,)})
+def decode_fields_to_empty(raw: bytes, at: int, file: str, offset: int) -> dict[str, str]:
+    """In a binary header, the fields after an empty one are lost."""
+    fields = decode_fields_to_empty.original(raw, at, file, offset)
+    found = list(takewhile(lambda field: field[1], fields.items()))
+    return dict(found) if bit(len(found) < len(fields)) else fields
 
 
 # The process continues, so no supervisor restarts it.

@@ -10,6 +10,8 @@ from ....store.broker.clients import (
     ProducerManager,
     RebalanceLockManager,
 )
+from ....store.broker.kv_config import KVConfig
+from ....store.broker.name_server import NameServer
 from ....store.broker.processors.group_admin import GroupAdminProcessor
 from ....store.broker.requests import ExtFields, success_response
 from ....store.broker.router import Channel
@@ -21,6 +23,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _AT_ONCE = SCENARIOS["simultaneous-changes"].ranges
+_NAMES_AT_ONCE = SCENARIOS["name-server-answers"].ranges
 
 
 # After apache/rocketmq#10698 and #5479.
@@ -128,3 +131,27 @@ def clone_onto_itself(self: GroupAdminProcessor, request: RemotingCommand, chann
                 bit(parts.offsets.query_offset(source, name, queue_id) != offset)
                 parts.offsets.commit_offset(source, name, queue_id, offset)
     return success_response(request)
+
+
+@bug("end-of-broker-undoes-a-registration", NameServer, "channel_closed", found_by=("QUIET",))
+@needs(_NAMES_AT_ONCE)
+def close_channel_in_old_table(self: NameServer, channel: Channel) -> None:
+    """The end of a connection removes brokers from a table read before the lock, so others that register vanish."""
+    left = {key: each for key, each in self._others.items() if each.channel is not channel}
+    with self._lock:
+        now = {key: each for key, each in self._others.items() if each.channel is not channel}
+        bit(left.keys() != now.keys())
+        self._others = left
+        self._drop_unused_read_only()
+
+
+@bug("key-undoes-another", KVConfig, "put", found_by=("META",))
+@needs(_NAMES_AT_ONCE, broker={"key_operators": (1,)})
+def put_in_old_table(self: KVConfig, namespace: str, key: str, value: str) -> None:
+    """A name server sets a key in a table that it read before it took the lock, so a change of another key is lost."""
+    before = self._namespaces
+    changed = {**before, namespace: {**before.get(namespace, {}), key: value}}
+    with self._lock:
+        bit(self._namespaces is not before)
+        self._store_namespaces(changed)
+    self.on_changed(namespace)

@@ -15,16 +15,19 @@ from typing import TypeVar
 
 import msgspec
 
+from ....store.broker.processors.query import UNIQUE_KEY_QUERY
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.topic_names import TRACE_TOPIC
 from ....store.formats.host import Host
 from ....store.formats.messages import PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
-from ...oracle.access_rules import AccessModel, AccessRequest, AccountRule, RuleSet, check_access
+from ...oracle.access_rules import AccessModel, AccessRequest, AccountRule, RuleSet, check_access, check_content
 from ...oracle.evidence import Violation
 from ...oracle.put_entry import PLAIN
 from ...oracle.reader import in_java_map_order
+from ...oracle.returned import SendBackRequest
 from ...workload.drawing import Draft, DrawnMessage
-from .access_file import ACCESS_NET, ACCOUNTS, ADMIN, GROUP, OTHERS, draw_account
+from .access_file import ACCESS_NET, ACCOUNTS, ADMIN, GROUP, OTHERS, WHITE, WRONG_WHITE, draw_account, draw_white
 from .answers import note_answer
 from .broker_user import BrokerUser, Reply, UserContext
 from .commands import (
@@ -35,19 +38,39 @@ from .commands import (
     pull_command,
     query_offset_command,
     route_command,
+    send_back_command,
     send_command,
     topic_command,
+    unregister_command,
     update_offset_command,
+    with_words,
 )
 from .message_options import EVERYTHING
 from .operator_client import topic_settings
+from .refused_requests import BEYOND, RefusedRequest, check_refused, timed_batch, timed_send
 
 T = TypeVar("T")
 Needs = tuple[tuple[str, str], ...]
 """As `AccessRequest.needs`."""
 _PAUSES_MS = (5, 100, 500, 1_000)
 _TOPIC = "accounts-0"
-_BAD_SIGNATURE_CHANCE, _EDIT_CHANCE, _TELLING_CHANCE = 0.15, 0.3, 0.7
+_BAD_SIGNATURE_CHANCE, _EDIT_CHANCE, _TELLING_CHANCE, _WRONG_CHANCE = 0.15, 0.3, 0.7, 0.2
+_MISSING = "nobody-1"
+_ADDED: tuple[dict[str, str], ...] = ({}, {}, {"SecurityToken": "token"}, {"Zone": "", "zone": "\u00e9"})
+"""Further fields, which a signature covers too."""
+_ADMIN_CODES = (
+    *(RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, RequestCode.UPDATE_AND_CREATE_TOPIC),
+    *(RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
+    *(RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.CLONE_GROUP_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET),
+)
+"""Requests of administrators. Without fields they change nothing."""
+_WRONG_EDITS: tuple[dict[str, str], ...] = (
+    *({"secretKey": "secret"}, {"accessKey": "nobody"}, {"defaultTopicPerm": "ALL"}, {"defaultGroupPerm": "PUB,SUB"}),
+    *({"topicPerms": text} for text in ("T0", "=PUB", "T0=ALL", "T0=PUB,T0=SUB")),
+    {"groupPerms": f"{GROUP}=SUB,%RETRY%{GROUP}=SUB"},
+    *({"whiteRemoteAddress": each} for each in WRONG_WHITE),
+)
+_FAILED = tuple(code for code in ResponseCode if code.name.endswith("_CONFIG_FAILED"))
 _PERM_TEXTS = (6, 4, 2)
 _DENIED = "org.apache.rocketmq.acl.common.AclException"
 _OFFSETS_FROM = 1_000_000
@@ -61,7 +84,7 @@ class AccessClient(BrokerUser):
         super().__init__(run, "accounts", ACCESS_NET)
         self._sent, self._refused_offset = 0, _OFFSETS_FROM
         self._acts: list[Callable[[str], None]] = [self._send, self._send, self._ask_anything, self._change_topic]
-        self._acts += [self._commit_offset, self._read_topics]
+        self._acts += [self._ask_anything, self._commit_offset, self._read_topics, self._read_accounts]
         for account in run.accounts.values():
             topics = account.tables.topics
             topics.record_success(_TOPIC, topics.record_request(_TOPIC, None), 0)
@@ -75,7 +98,7 @@ class AccessClient(BrokerUser):
             self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
             broker = self.stream.choice(sorted(self.run.accounts), "broker")
             if self.stream.chance(_EDIT_CHANCE, "edits"):
-                self._edit_rules(broker)
+                (self._edit_wrongly if self.stream.chance(_WRONG_CHANCE, "wrongly") else self._edit_rules)(broker)
             else:
                 self.stream.choice(self._acts, "request")(broker)
 
@@ -95,11 +118,12 @@ class AccessClient(BrokerUser):
                 return self.stream.choice(telling, "account of the last change")
         access = self.stream.choice(found, "account")
         is_bad = self.stream.chance(_BAD_SIGNATURE_CHANCE, "signs badly")
-        return access._replace(secret_key=access.secret_key + "x") if is_bad else access
+        key = self.stream.choice(("", f"{access.secret_key}x"), "bad key") if is_bad else access.secret_key
+        return access._replace(secret_key=key)
 
     def _possible_accesses(self, broker: str, name: str, needs: Needs, admin: bool) -> list[AccessRequest]:
         accounts = self._model(broker).current.accounts
-        keys = (*ACCOUNTS, ADMIN, "nobody-1", None)
+        keys = (*ACCOUNTS, ADMIN, _MISSING, None)
         rules = [accounts.get(key or "") for key in keys]
         secrets = ["another-secret" if rule is None else rule.secret_key for rule in rules]
         pairs = zip(keys, secrets, strict=True)
@@ -117,7 +141,9 @@ class AccessClient(BrokerUser):
         """Send a request, and check whether it is refused."""
         model, account = self._model(broker), self.run.accounts[broker]
         before, changes = model.verdicts(access, self.now_ns), model.changes
-        reply = self.ask(broker, _signed(command, access))
+        command = replace(command, ext_fields={**command.ext_fields, **self.stream.choice(_ADDED, "further fields")})
+        is_unsigned = UNIQUE_KEY_QUERY in command.ext_fields and self.stream.chance(0.5, "leaves a field unsigned")
+        reply = self.ask(broker, _signed(command, access, UNIQUE_KEY_QUERY if is_unsigned else ""))
         verdicts = before | model.verdicts(access, self.now_ns)
         verdict = verdicts.pop() if len(verdicts) == 1 and model.changes <= changes + 1 else None
         # A busy broker answers before it looks at the account.
@@ -131,18 +157,32 @@ class AccessClient(BrokerUser):
         topic = stream.choice(self.run.topics, "topic")
         of_topic, of_group = (f"topic:{topic}", "SUB"), (f"group:{GROUP}", "SUB")
         pull = pull_command(topic, 0, 0, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
-        cleaning = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+        returned = send_back_command(topic, BEYOND, SendBackRequest(GROUP, 1, 0))
+        query = make_request(RequestCode.QUERY_MESSAGE, topic=topic, key="", maxNum=1, beginTimestamp=0, endTimestamp=0)
+        timed = timed_send(topic)  # stores nothing
+        unique = replace(query, ext_fields={**query.ext_fields, UNIQUE_KEY_QUERY: "true"})
         requests: list[tuple[RemotingCommand, Needs]] = [
             (pull, (of_topic, of_group)),
+            (_without_field(pull, "topic"), (of_group,)),
+            (_without_field(pull, "consumerGroup"), (of_topic,)),
+            (query, (of_topic,)),
+            (unique, (of_topic,)),
+            (returned, (of_group,)),
+            (unregister_command(self.client_id, GROUP), (of_group,)),
             (consumer_heartbeat(self.client_id, [topic], EVERYTHING, GROUP), (of_group, of_topic)),
             (member_list_command(GROUP), (of_group,)),
+            (member_list_command(f"%RETRY%{GROUP}"), (of_group,)),
             (max_offset_command(topic, 0), ()),
             (query_offset_command(topic, 0, GROUP), ()),
             (route_command(topic), ()),
-            *((RemotingCommand(code, 0), ()) for code in cleaning),
+            (make_request(stream.choice(_ADMIN_CODES, "request of an administrator")), ()),
+            *((each, ((f"topic:{topic}", "PUB"),)) for each in (timed, with_words(timed), timed_batch(topic))),
+            (timed_batch(f"%RETRY%{GROUP}"), (of_group,)),
+            (timed_send(TRACE_TOPIC), ()),
         ]
         command, needs = self._draw_by_needs(broker, requests, itemgetter(1), "what")
-        access = self._draw_access(broker, RequestCode(command.code).name, *needs, admin=command.code in cleaning)
+        is_of_admins = command.code in _ADMIN_CODES
+        access = self._draw_access(broker, RequestCode(command.code).name, *needs, admin=is_of_admins)
         is_open = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
         self._ask_signed(broker, access._replace(is_open=is_open), command)
 
@@ -222,6 +262,24 @@ class AccessClient(BrokerUser):
             summary, found = f"a refused offset of {access.access_key} is committed", str(self._refused_offset)
             self.run.report([Violation("STATUS", summary, "", -1, "offset", "another", found)])
 
+    def _read_accounts(self, broker: str) -> None:
+        """Compare the accounts or the version of the file in an answer with the model."""
+        model = self._model(broker)
+        all_accounts = self.stream.chance(0.5, "all accounts")
+        code = RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG if all_accounts else RequestCode.GET_BROKER_CLUSTER_ACL_INFO
+        access, before, changes = self._draw_access(broker, code.name, admin=all_accounts), model.files, model.changes
+        reply = self._ask_signed(broker, access, make_request(code))
+        if reply is None or not reply.is_success or not reply.is_of_this_life or model.changes > changes + 1:
+            return
+        allowed = [*before, *model.files]
+        if all_accounts:
+            body = msgspec.json.decode(reply.response.body)
+            found = RuleSet.of_members(body["globalWhiteAddrs"], body["plainAccessConfigs"], 0)
+            self.run.report(check_content(found, [replace(each, version=0) for each in allowed], "accounts"))
+        else:
+            version = msgspec.json.decode(reply.response.ext_fields["version"])["counter"]
+            self.run.report(check_content(version, [each.version for each in allowed], "versions"))
+
     # -- changes of accounts -----------------------------------------------------------------------
 
     def _edit_rules(self, broker: str) -> None:
@@ -229,6 +287,7 @@ class AccessClient(BrokerUser):
         model, stream = self._model(broker), self.stream
         key = stream.choice(ACCOUNTS, "account to change")
         rules, command = self._draw_edit(model.current, key)
+        rules = replace(rules, version=rules.version + 1)
         access = self._draw_access(broker, RequestCode(command.code).name, admin=True)
         verdicts = model.verdicts(access, self.now_ns)
         if not model.may_change or len(verdicts) > 1:
@@ -253,11 +312,14 @@ class AccessClient(BrokerUser):
             others = {name: each for name, each in rules.accounts.items() if name != key}
             return replace(rules, accounts=others), make_request(RequestCode.DELETE_ACL_CONFIG, accessKey=key)
         if stream.chance(0.2, "changes the white list"):
-            white = (OTHERS, *(("10.0.0.150",) if stream.chance(0.3, "is in the list") else ()))
+            white = draw_white(stream, [each for each in WHITE if "," not in each])
             code = RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
             return replace(rules, white=white), make_request(code, globalWhiteAddrs=",".join(white))
         new = _merged(old, draw_account(stream, self.plan.topics))
         fields = {"accessKey": key, "secretKey": new.secret_key, "admin": str(new.admin).lower()}
+        if old is not None and stream.chance(0.2, "keeps whether it is an admin"):
+            new = replace(new, admin=old.admin)
+            del fields["admin"]
         fields |= {"whiteRemoteAddress": new.white} if new.white else {}
         fields |= {"defaultTopicPerm": new.topic_default, "defaultGroupPerm": new.group_default}
         for kind in ("topic", "group"):
@@ -265,6 +327,28 @@ class AccessClient(BrokerUser):
             fields |= {f"{kind}Perms": ",".join(listed)} if listed else {}
         command = make_request(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, **fields)
         return replace(rules, accounts={**rules.accounts, key: new}), command
+
+    def _edit_wrongly(self, broker: str) -> None:
+        """Ask for a change that is invalid, and that must not change the file."""
+        stream = self.stream
+        kind = stream.choice(("account", "account", "list", "key", "missing"), "wrong change")
+        if kind == "list":
+            white = f"{OTHERS},{stream.choice(WRONG_WHITE, 'wrong pattern')}"
+            command = make_request(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs=white)
+        elif kind == "missing":
+            command = make_request(RequestCode.DELETE_ACL_CONFIG, accessKey=_MISSING)
+        else:
+            fields = {"accessKey": _MISSING}
+            fields |= {"secretKey": "secret-0", **stream.choice(_WRONG_EDITS, "mistake")} if kind == "account" else {}
+            command = make_request(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, **fields)
+        name, model = RequestCode(command.code).name, self._model(broker)
+        possible = self._possible_accesses(broker, name, (), admin=True)
+        allowed = [each for each in possible if not model.current.refuses(each, model.host)]
+        access = stream.choice(allowed, "who may") if allowed else self._draw_access(broker, name, admin=True)
+        reply = self._ask_signed(broker, access, command)
+        if reply is not None and not _is_refused(reply):
+            asked = RefusedRequest("a wrong change of accounts", command, _FAILED)
+            self.run.report(check_refused(asked, reply.response.code, disk_may_fail=False))
 
 
 def _merged(old: AccountRule | None, new: AccountRule) -> AccountRule:
@@ -281,11 +365,17 @@ def _is_refused(reply: Reply) -> bool:
     return response.code == ResponseCode.SYSTEM_ERROR and (response.remark or "").startswith(_DENIED)
 
 
-def _signed(command: RemotingCommand, access: AccessRequest) -> RemotingCommand:
-    """Sign the values of all fields in the order of their names, and the body."""
+def _signed(command: RemotingCommand, access: AccessRequest, unsigned: str = "") -> RemotingCommand:
+    """Sign the values of all fields but `unsigned` in the order of their names, and the body."""
     if access.access_key is None:
         return command
     fields = {**command.ext_fields, "AccessKey": access.access_key}
-    content = "".join(fields[name] for name in sorted(fields)).encode() + command.body
-    digest = hmac.new(access.secret_key.encode(), content, hashlib.sha1).digest()
-    return replace(command, ext_fields={**fields, "Signature": base64.b64encode(digest).decode()})
+    if access.secret_key:
+        content = "".join(fields[name] for name in sorted(fields) if name != unsigned).encode() + command.body
+        digest = hmac.new(access.secret_key.encode(), content, hashlib.sha1).digest()
+        fields["Signature"] = base64.b64encode(digest).decode()
+    return replace(command, ext_fields=fields)
+
+
+def _without_field(command: RemotingCommand, name: str) -> RemotingCommand:
+    return replace(command, ext_fields={each: text for each, text in command.ext_fields.items() if each != name})

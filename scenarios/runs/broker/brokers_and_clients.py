@@ -29,9 +29,9 @@ from .broker_settings import REGISTER_MS
 from .broker_user import BrokerUser, UserContext
 from .client_machine import ClientMachine
 from .client_questioner import ClientQuestioner
-from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
 from .foreign_brokers import ForeignBrokers
+from .frame_forms import FRAME_FORMS
 from .group_operator import GroupOperator
 from .identities import identities_of
 from .key_operator import KeyOperator
@@ -210,7 +210,9 @@ class BrokersAndClients(NetworkRun):
         addresses = [identity.address for identity in self._identities]
         only_broker = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
-        encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
+        encode = encode_frame
+        if self._plan.broker.other_clients:
+            encode = self._choices.stream("forms of frames").choice(FRAME_FORMS, "form of a client")
         servers, report = [each.address for each in addresses], self._judge.report
         first = self._choices.stream("name servers").randbelow(len(servers), "first name server of a client")
         return Routes(world, servers, hits, first=first, only_broker=only_broker, encode=encode, report=report)

@@ -1,10 +1,7 @@
 """Commands: the requests of simulated clients, as RocketMQ's clients send them."""
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from struct import Struct
 from typing import Any
 
 import msgspec
@@ -33,11 +30,6 @@ _WORD_FIELDS = (
 )
 _WORDS = dict(zip("abcdefghijklm", _WORD_FIELDS, strict=True))
 """Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2."""
-_CPP_HEAD = Struct(">ii")
-_CPP_HEADER_AT = 4
-_CPP_VERSION = 63
-_INTEGER = re.compile("0|-?[1-9][0-9]*")
-_BOOLEANS = {"true": True, "false": False}
 
 
 def make_request(code: RequestCode, body: bytes = b"", /, **fields: object) -> RemotingCommand:
@@ -273,28 +265,3 @@ def pulled_records(body: bytes) -> Iterator[ReadRecord]:
         reading = read(body, at, len(body), file="answer to a pull")
         yield reading
         at += reading.record.size_bytes
-
-
-def cpp_frame(command: RemotingCommand) -> bytes:
-    """Encode a command as RocketMQ's C++ client does.
-
-    Numbers and booleans are JSON values, not strings as in the Java client. The header ends with a line break.
-    """
-    header = {
-        "code": command.code,
-        "extFields": {name: _json_value(text) for name, text in command.ext_fields.items()},
-        "flag": command.flag,
-        "language": "CPP",
-        "opaque": command.opaque,
-        "remark": "",
-        "version": _CPP_VERSION,
-    }
-    raw = json.dumps(header, separators=(",", ":")).encode() + b"\n"
-    return _CPP_HEAD.pack(_CPP_HEADER_AT + len(raw) + len(command.body), len(raw)) + raw + command.body
-
-
-def _json_value(text: str) -> str | int | bool:
-    """Return the JSON value that a reader converts back to `text`."""
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    return int(text) if _INTEGER.fullmatch(text) else text

@@ -5,8 +5,8 @@
     GET_UNIT_TOPIC_LIST  GET_HAS_UNIT_SUB_TOPIC_LIST  GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
     GET_SYSTEM_TOPIC_LIST_FROM_NS  DELETE_TOPIC_IN_NAMESRV
 
-They register more often than real brokers, change topics and addresses, replace connections, end one with a
-registration in flight, and fall silent. `watched_routes` and `watched_lists` check the answers.
+They register more often than real brokers, some at the same time, change topics and addresses, replace connections, end
+one with a registration in flight, and fall silent. `watched_routes` and `watched_lists` check the answers.
 Source: RocketMQ BrokerOuterAPI.registerBroker, needRegister; commands of mqadmin.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.name_server import BROKERS_MAX
+from ....store.broker.processors.names import STANDARD_JSON_VERSION
 from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode
 from ....store.formats.remoting.command import RemotingCommand
@@ -31,12 +32,13 @@ FOREIGN_NET = 118
 _NAMES = {"foreign-a": "cluster-1", "foreign-b": "cluster-1", "foreign-c": "cluster-2"}
 """Broker -> cluster."""
 _TOPICS = ("foreign-0", "foreign-1", "foreign-2")
-_PAUSES_MS = (0, 0, 0, 1, 1, 100, 100, 1_000, 5_000, 20_000)
+_PAUSES_MS = (0, 0, 0, 1, 1, 100, 100, 1_000, 5_000, 5_000, 20_000)
 _SILENT_MS = (65_000, 65_000, 65_000, 119_000, 121_000)
 _LOOKS_MAX = 3
 _BEFORE_MAX = 3
 _LINGER_MS = (0, 0, 1, 10)
-_WRONG_CHANCE, _FULL_CHANCE = 0.1, 0.02
+_WRONG_CHANCE, _FULL_CHANCE, _AT_ONCE_CHANCE = 0.1, 0.015, 0.1
+_VERSIONS = (0, STANDARD_JSON_VERSION - 1, STANDARD_JSON_VERSION, STANDARD_JSON_VERSION + 1)
 _LISTS = (
     RequestCode.GET_BROKER_CLUSTER_INFO,
     RequestCode.GET_BROKER_CLUSTER_INFO,
@@ -98,6 +100,11 @@ class ForeignBrokers(BrokerUser):
             name_server = stream.choice(self._name_servers, "name server")
             if stream.chance(_FULL_CHANCE, "fills the table"):
                 self._fill(name_server)
+            elif stream.chance(_AT_ONCE_CHANCE, "acts at once"):
+                two = [stream.choice(brokers, "one of two") for _ in range(2)]
+                each_act = [partial(stream.choice(acts, "act"), name_server, broker) for broker in two]
+                for task in [self.world.tasks.spawn("act at once", act) for act in each_act]:
+                    task.join(None)
             else:
                 stream.choice(acts, "act")(name_server, stream.choice(brokers, "broker"))
             for _ in range(stream.randint(0, _LOOKS_MAX, "looks")):
@@ -226,6 +233,7 @@ class ForeignBrokers(BrokerUser):
         for number in range(BROKERS_MAX + 1):
             self._ask(broker, name_server, self._registration(replace(broker, name=f"full-{number}")))
         self._ask(broker, name_server, self._registration(replace(broker, name="full-0")))
+        self.rest(self.stream.choice(_PAUSES_MS, "pause while the table is full"))
         self._end_connection(broker)
 
     def _look(self, name_server: str) -> None:
@@ -235,7 +243,8 @@ class ForeignBrokers(BrokerUser):
         elif stream.chance(0.5, "a route"):
             command = route_command(stream.choice(_TOPICS, "topic"))
             if stream.chance(0.3, "an old client"):
-                command = make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=command.ext_fields["topic"])
+                old = make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=command.ext_fields["topic"])
+                command = replace(old, version=stream.choice(_VERSIONS, "version"))
         else:
             clusters, code = (*dict.fromkeys(_NAMES.values()), "DefaultCluster"), stream.choice(_LISTS, "list")
             of_cluster = code == RequestCode.GET_TOPICS_BY_CLUSTER

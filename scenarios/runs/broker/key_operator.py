@@ -7,6 +7,7 @@ Source: RocketMQ UpdateKvConfigCommand, DeleteKvConfigCommand, UpdateOrderConfCo
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from ....store.broker.kv_config import ORDER_TOPIC_CONFIG
 from ....store.broker.requests import RequestCode
@@ -17,7 +18,7 @@ from .routes import BrokerAddress
 
 KEYS_NET = 119
 """The last byte of the key operator's address."""
-_PAUSES_MS = (0, 0, 1, 100, 1_000, 10_000)
+_PAUSES_MS = (0, 0, 1, 100, 1_000, 10_000, 10_000)
 _NAMESPACE, _KEYS = "PLACES", ("north", "south")
 _TASKS = 2
 
@@ -37,7 +38,13 @@ class KeyOperator(BrokerUser):
     def _operate(self) -> None:
         while not self.insists:
             self.rest(self.stream.choice(_PAUSES_MS, "pause"))
-            self.ask_name_server(self.stream.choice(self._name_servers, "name server"), self._draw_request())
+            name_server = self.stream.choice(self._name_servers, "name server")
+            count = self.stream.choice((1, 1, 1, 2), "requests at once")
+            for task in [self.world.tasks.spawn("ask", partial(self._ask, name_server)) for _ in range(count)]:
+                task.join(None)
+
+    def _ask(self, name_server: BrokerAddress) -> None:
+        self.ask_name_server(name_server, self._draw_request())
 
     def _draw_request(self) -> RemotingCommand:
         stream = self.stream

@@ -37,7 +37,7 @@ _UNKNOWN_CODE = 9_999
 _MISSING = "nobody-s"
 """A topic and group that no user creates."""
 TRANSIENT = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
-_BEYOND = 1 << 40
+BEYOND = 1 << 40
 """A log offset after the end of every log."""
 _NO_INTEGERS = ("", "first", "1.5", "0x1", "9223372036854775808")
 _TOO_LONG = ("2147483648", "4294967296", "4294967297")
@@ -95,15 +95,13 @@ def _sends(topic: str, queues: int) -> Iterator[_Row]:
     for missing in (queues, 99):
         yield f"a send to queue {missing} of {queues}", _send(topic, e=str(missing)), ResponseCode.SYSTEM_ERROR
     yield "a send with a queue id that is no number", _send(topic, e="first"), ResponseCode.SYSTEM_ERROR
-    yield "a send with a delivery time", _send(topic, i="TIMER_DELAY_MS\0015000\2"), ResponseCode.MESSAGE_ILLEGAL
+    yield "a send with a delivery time", timed_send(topic), ResponseCode.MESSAGE_ILLEGAL
     batch = _send("%RETRY%consumers", Code.SEND_BATCH_MESSAGE, m="true")
     yield "a batch to a retry topic", batch, ResponseCode.MESSAGE_ILLEGAL
-    units = encode_batch(BatchUnit(0, b"refused", each) for each in (b"", b"TIMER_DELIVER_MS\0011\2"))
-    timed = replace(_send(topic, Code.SEND_BATCH_MESSAGE, m="true"), body=units)
-    yield "a batch of which one message has a delivery time", timed, ResponseCode.MESSAGE_ILLEGAL
+    yield "a batch of which one message has a delivery time", timed_batch(topic), ResponseCode.MESSAGE_ILLEGAL
     yield (
         "a return of a missing message",
-        send_back_command(topic, _BEYOND, SendBackRequest(CONSUMER_GROUP, 1, 0)),
+        send_back_command(topic, BEYOND, SendBackRequest(CONSUMER_GROUP, 1, 0)),
         ResponseCode.SYSTEM_ERROR,
     )
 
@@ -139,7 +137,7 @@ def _others() -> Iterator[_Row]:
     yield "a request without its field", RemotingCommand(Code.GET_MIN_OFFSET, 0), ResponseCode.SYSTEM_ERROR
     unknown = TRANSACTION_COMMIT | TRANSACTION_ROLLBACK
     for decision in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, unknown):
-        ended = end_transaction_command(_MISSING, 0, _BEYOND, decision, asked=False)
+        ended = end_transaction_command(_MISSING, 0, BEYOND, decision, asked=False)
         yield f"a decision {decision} about a missing message", ended, ResponseCode.SYSTEM_ERROR
     yield "a negative offset", update_offset_command(_MISSING, 0, -1, _MISSING), ResponseCode.SYSTEM_ERROR
     missing = update_offset_command(_MISSING, 0, 0, _MISSING)
@@ -175,7 +173,7 @@ def requests_to_slave(topic: str) -> Iterator[RefusedRequest]:
     yield RefusedRequest("a send to a slave", _send(topic), codes)
     returned = send_back_command(topic, 0, SendBackRequest(CONSUMER_GROUP, 1, 0))
     yield RefusedRequest("a return to a slave", returned, codes)
-    ended = end_transaction_command(_MISSING, 0, _BEYOND, TRANSACTION_COMMIT, asked=False)
+    ended = end_transaction_command(_MISSING, 0, BEYOND, TRANSACTION_COMMIT, asked=False)
     yield RefusedRequest("a decision at a slave", ended, (ResponseCode.SLAVE_NOT_AVAILABLE,))
 
 
@@ -210,6 +208,16 @@ def request_without_integer(stream: Stream, topic: str) -> RefusedRequest:
     command = replace(command, ext_fields=fields if text is None else {**fields, field: text})
     reason = f"{what} {'without' if text is None else repr(text) + ' as'} {field}"
     return RefusedRequest(reason, command, (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION))
+
+
+def timed_send(topic: str) -> RemotingCommand:
+    """Return a send with a delivery time, which RocketMQ 4.9 does not have."""
+    return _send(topic, i="TIMER_DELAY_MS\0015000\2")
+
+
+def timed_batch(topic: str) -> RemotingCommand:
+    units = encode_batch(BatchUnit(0, b"refused", each) for each in (b"", b"TIMER_DELIVER_MS\0011\2"))
+    return replace(_send(topic, Code.SEND_BATCH_MESSAGE, m="true"), body=units)
 
 
 def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:

@@ -1,5 +1,7 @@
 """Name server keys: the values that an answer, a route or a start may have."""
 
+from copy import deepcopy
+
 import pytest
 
 from tornlog.scenarios.oracle.name_server_keys import ORDER_ENABLED, NameServerKeys
@@ -33,7 +35,22 @@ def test_a_change_without_an_answer_may_have_had_an_effect(*, overlaps: bool) ->
         keys.begin_change(PLACE, None)
         assert not keys.end_change(PLACE, None, is_done=True)
     assert not keys.end_change(PLACE, "2", is_done=overlaps)
-    assert [wrong(keys, found) for found in ("1", "2", None)] == [0, 0, 0 if overlaps else 1]
+    assert [wrong(deepcopy(keys), found) for found in ("1", "2", None)] == [0, 0, 0 if overlaps else 1]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_answer_after_overlapping_changes_settles_the_value(*, is_late: bool) -> None:
+    """is_late: a change ends during the request for the value."""
+    keys = keys_with("1")
+    keys.begin_change(PLACE, "2")
+    keys.begin_change(PLACE, None)
+    keys.end_change(PLACE, None, is_done=True)
+    early = keys.values(PLACE)
+    keys.end_change(PLACE, "2", is_done=True)
+    before = early if is_late else keys.values(PLACE)
+
+    assert list(keys.check_value(PLACE, before, "2")) == []
+    assert [wrong(deepcopy(keys), found) for found in ("2", None)] == [0, 0 if is_late else 1]
 
 
 def test_a_start_finds_each_value() -> None:

@@ -139,6 +139,10 @@ USERS: dict[str, UserRequests] = {
             *(Code.GET_ROUTEINFO_BY_TOPIC, Code.CLEAN_UNUSED_TOPIC, Code.UPDATE_AND_CREATE_TOPIC),
             *(Code.GET_ALL_TOPIC_CONFIG, Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG),
             *(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG),
+            *(Code.GET_BROKER_CLUSTER_ACL_INFO, Code.SEND_MESSAGE, Code.SEND_BATCH_MESSAGE, Code.QUERY_MESSAGE),
+            *(Code.UNREGISTER_CLIENT, Code.CONSUMER_SEND_MSG_BACK, Code.DELETE_TOPIC_IN_BROKER),
+            *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP, Code.CLONE_GROUP_OFFSET),
+            Code.INVOKE_BROKER_TO_RESET_OFFSET,
         ),
         has("access.clients"),
     ),
@@ -222,7 +226,7 @@ def test_every_request_is_in_a_scenario_or_has_a_reason() -> None:
 
 def test_a_request_without_a_scenario_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(USERS, "lookup clients")
-    assert not scenarios_by_code()[Code.QUERY_MESSAGE]
+    assert not scenarios_by_code()[Code.VIEW_MESSAGE_BY_ID]
 
 
 def test_the_page_has_the_derived_table() -> None:
