@@ -160,7 +160,8 @@ def test_the_place_of_a_violation_names_the_kind_of_its_offset(file: str, offset
 
 def test_a_finding_in_a_queue_names_the_byte_and_the_queue_offset() -> None:
     failure = failure_of("hole-hides-segment")
-    offset = failure.violations[0].offset
+    file, offset = failure.violations[0].file, failure.violations[0].offset
+    queue = file.removeprefix("consumequeue/")
 
     lines = [line.text for line in failure_text(failure).lines]
-    assert f"file:     consumequeue/T0/0 @ byte {offset}, queue offset {offset // 20} of T0/0" in lines
+    assert f"file:     {file} @ byte {offset}, queue offset {offset // 20} of {queue}" in lines
