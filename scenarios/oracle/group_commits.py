@@ -141,6 +141,10 @@ class GroupCommits:
         self._lower_offsets(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
+    def may_be_lowered_to(self, ends: Mapping[Group, int]) -> None:
+        """Record that a start begins to lower offsets. A crash may end it before or after it stores them."""
+        self.lower_limits |= {group: min(limit, ends.get(group, limit)) for group, limit in self.lower_limits.items()}
+
     def _lower_offsets(self, limits: Mapping[Group, int]) -> None:
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)

@@ -98,6 +98,7 @@ class GroupProgress:
         commits = self._ledger.commits
         for group, offset in found.items():
             yield from delivery.check_group_offset(commits, group, offset, asked_in=commits.life)
+        commits.may_be_lowered_to({group: store.get_max_offset_in_queue(*group[1:]) for group in found})
         manager.clamp_to_queues(store)
         clamped = self._offsets_of_all_groups(manager)
         yield from side_files.check_clamped_offsets(store, found, clamped)

@@ -123,6 +123,16 @@ def test_a_start_lowers_the_offset_of_a_group_to_the_end_of_its_queue() -> None:
     assert group.found(4) == [("META", "<= 3")]
 
 
+@pytest.mark.parametrize("offset", [2, 3, 5])
+def test_a_crash_while_a_start_lowers_offsets_leaves_the_old_or_the_lowered_offset(offset: int) -> None:
+    group = Group()
+    group.commit(5)
+    group.stop()
+    group.may_be_lowered_to({GROUP: 3})
+    group.crash()
+    assert bool(group.found(offset)) == (offset < 3)
+
+
 def test_an_answer_from_an_earlier_life_or_a_slave_may_have_the_offset_before_it_was_lowered() -> None:
     group = group_with_lowered_offset(5, 3)
     for asked_in in (0, None):
