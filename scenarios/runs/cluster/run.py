@@ -135,7 +135,8 @@ class ClusterRun(RoleChanges):
         def work() -> None:
             if stops_in_traffic and victim is self._master:
                 clean = traffic.run_and_stop(life.messages_each, stop_in_traffic)
-                self._settling.stop(store, disk, machine, clean=clean, has_room=not self._plan.capacity_bytes)
+                has_room = not self._plan.capacity_bytes and not self._plan.faults.failed_creation_chance
+                self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
             traffic.run(life.messages_each)
             room.lift_limit()

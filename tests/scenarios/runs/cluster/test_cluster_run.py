@@ -237,16 +237,19 @@ def test_a_master_may_die_while_the_run_waits_for_its_dispatch(monkeypatch: pyte
     assert len(deaths) >= 10
 
 
-def test_a_slave_with_a_full_disk_may_stop_uncleanly() -> None:
+@pytest.mark.parametrize(
+    ("changes", "seed", "fault"),
+    [
+        ({"capacity_bytes": (24_000,)}, 18, "disk full"),
+        ({"faults": {"failed_creation_chance": (0.5,)}}, 5, "failed creation"),
+    ],
+    ids=["full disk", "failed creations"],
+)
+def test_a_store_that_lacks_space_may_stop_uncleanly(changes: dict[str, Any], seed: int, fault: str) -> None:
     scenario = SCENARIOS["replication-reconnects"]
     ranges = scenario.ranges.replace(
-        capacity_bytes=(24_000,),
-        endings=("stop in traffic",),
-        lives=(2,),
-        index={"slots": (40,)},
-        messages_each=(8,),
-        heals=(True,),
+        endings=("stop in traffic",), lives=(2,), index={"slots": (40,)}, messages_each=(8,), heals=(True,), **changes
     )
-    result = run_seed(replace(scenario, ranges=ranges), 18)
+    result = run_seed(replace(scenario, ranges=ranges), seed)
     assert result.outcome == "held", result.failure
-    assert result.injected["disk full"]
+    assert result.injected[fault]
