@@ -103,7 +103,9 @@ class Redirects:
         examined_to = None
         if answer.following != answer.max_offset:
             nexts = (put for put in ledger.puts if put.place == queue and put.queue_offset == answer.following)
-            examined_to = next((put.physical_offset for put in nexts), None)
+            # after the loss of a master, a put to its successor may have the queue offset of a lost one
+            places = [put.physical_offset for put in nexts if put.physical_offset is not None]
+            examined_to = max(places, default=None)
         elif last.queue_offset == answer.following - 1:
             examined_to = last.physical_offset
         is_steady = before.is_dispatched and before.end == after.end

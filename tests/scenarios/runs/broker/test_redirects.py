@@ -8,6 +8,7 @@ import pytest
 from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.runs.broker.redirects import LogState, PullAnswer, Redirects, check_slave_answer
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress
@@ -30,7 +31,16 @@ def answer(code: int, suggested_id: int, *, following: int = 1, max_offset: int 
     return PullAnswer(code, suggested_id, 0, following, max_offset, record if code == FOUND else None)
 
 
-def count(plan: Plan, given: PullAnswer, log_end: int, *, grew: bool = False, is_read: bool = True) -> int:
+def count(
+    plan: Plan,
+    given: PullAnswer,
+    log_end: int,
+    *,
+    grew: bool = False,
+    is_read: bool = True,
+    nexts: tuple[int, ...] = (),
+) -> int:
+    """Return the number of violations. nexts: log offsets of the puts with the queue offset of the next pull."""
     plan = plan.replace(cluster={"slaves": 1}, broker={"serves": True, "slaves_are_read": is_read})
     store = store_with(log_end)
     redirects = Redirects(plan, lambda _: store)
@@ -38,7 +48,12 @@ def count(plan: Plan, given: PullAnswer, log_end: int, *, grew: bool = False, is
     if grew:
         assert before is not None
         before = before._replace(end=log_end - 1)
-    return len(list(redirects.check_answer(Ledger(), QUEUE, MASTER, given, before)))
+    ledger = Ledger()
+    for offset in nexts:
+        put = PutEntry(f"m{offset}", *QUEUE, "", b"", b"", True, 0)
+        put.physical_offset, put.queue_offset = offset, given.following
+        ledger.puts.append(put)
+    return len(list(redirects.check_answer(ledger, QUEUE, MASTER, given, before)))
 
 
 @pytest.mark.parametrize(("log_end", "expected_id"), [(MEMORY_BYTES, 0), (MEMORY_BYTES + 1, 1)])
@@ -50,6 +65,11 @@ def test_a_consumer_that_lags_by_more_than_the_memory_is_sent_to_a_slave(log_end
 def test_a_lag_that_is_not_known_excuses_either_broker() -> None:
     assert count(QUIET_PLAN, answer(FOUND, 0), 1000, grew=True) == 0
     assert count(QUIET_PLAN, answer(FOUND, 0, max_offset=2), 1000) == 0
+
+
+def test_the_newest_of_several_messages_with_the_next_queue_offset_counts() -> None:
+    assert count(QUIET_PLAN, answer(FOUND, 0, max_offset=2), 1000, nexts=(100,)) == 1
+    assert count(QUIET_PLAN, answer(FOUND, 0, max_offset=2), 1000, nexts=(100, 900)) == 0
 
 
 @pytest.mark.parametrize(("code", "is_read"), [(NOT_FOUND, True), (FOUND, False)])
