@@ -39,10 +39,12 @@ class PossibleBrokers:
     _under_way: Counter[Key] = field(default_factory=Counter)
     _overlapping: set[Key] = field(default_factory=set)
     _requests: Counter[Key] = field(default_factory=Counter)
+    _deletions: int = 0
+    """Number of deletions of topics under way. They may also change brokers that register meanwhile."""
 
     def begin_request(self, broker: Key) -> None:
         """Record that the name server begins a request that may change, remove or refresh a broker."""
-        if self._under_way[broker]:
+        if self._under_way[broker] or self._deletions:
             self._overlapping.add(broker)
         self._under_way[broker] += 1
         self._requests[broker] += 1
@@ -72,10 +74,13 @@ class PossibleBrokers:
         brokers = [*self._possible]
         for broker in brokers:
             self.begin_request(broker)
+        self._deletions += 1
         return brokers
 
     def end_deletion(self, topic: str, brokers: Iterable[Key]) -> None:
         """topic: empty if the request failed. brokers: the result of `begin_deletion`."""
+        self._deletions -= 1
+        assert self._deletions >= 0, topic
         for broker in brokers:
             if broker not in self._overlapping:
                 self._possible[broker] = [each.without_topic(topic) for each in self._possible[broker]]

@@ -73,6 +73,8 @@ class Registrations:
     _under_way: Counter[Key] = field(default_factory=Counter)
     """The number of requests about each broker that the name server executes now."""
     _overlapping: set[Key] = field(default_factory=set)
+    _deletions: int = 0
+    """Number of deletions of topics under way. They may also change brokers that register meanwhile."""
     _permissions_under_way: Counter[str] = field(default_factory=Counter)
     _overlapping_permissions: set[str] = field(default_factory=set)
     _changes: int = 0
@@ -86,7 +88,7 @@ class Registrations:
 
     def begin_request(self, broker: Key) -> Registration | None:
         """Record that the name server begins to register or unregister a broker. Return its newest registration."""
-        if self._under_way[broker]:
+        if self._under_way[broker] or self._deletions:
             self._overlapping.add(broker)
         self._under_way[broker] += 1
         self._listed.add(broker)
@@ -162,10 +164,14 @@ class Registrations:
 
     def begin_deletion(self) -> Mapping[Key, Registration | None]:
         """Record that the name server begins to delete a topic from all registrations."""
-        return {broker: self.begin_request(broker) for broker in sorted(self._listed)}
+        before = {broker: self.begin_request(broker) for broker in sorted(self._listed)}
+        self._deletions += 1
+        return before
 
     def end_deletion(self, topic: str, before: Mapping[Key, Registration | None]) -> None:
         """topic: empty if the request failed. before: the result of `begin_deletion`."""
+        self._deletions -= 1
+        assert self._deletions >= 0, topic
         for broker, each in before.items():
             self.end_request(broker, None if each is None else each.without_topic(topic), each)
 

@@ -95,6 +95,14 @@ def test_a_deleted_topic_is_in_no_list() -> None:
     assert len(list(found)) == 1
 
 
+def test_a_first_registration_during_a_deletion_leaves_the_topic_open() -> None:
+    possible = PossibleBrokers()
+    deletion = possible.begin_deletion()
+    possible.begin_request(MASTER)
+    assert not possible.end_request(MASTER, registration()), "the deletion was under way"
+    possible.end_deletion("T", deletion)
+
+
 def test_the_topics_of_a_name_are_certain_if_all_its_brokers_are() -> None:
     known = registration()
     possible = brokers_with((MASTER, known), (SLAVE, registration(ENDED)))

@@ -158,6 +158,14 @@ def test_a_deleted_topic_has_no_queues_until_its_next_registration() -> None:
     assert (wrong(registrations, a=OPEN), wrong(registrations, a=CLOSED)) == (0, 1)
 
 
+def test_a_first_registration_during_a_deletion_may_lose_the_topic() -> None:
+    registrations, line = Registrations(), Line()
+    before = registrations.begin_deletion()
+    register(registrations, line)
+    registrations.end_deletion("T", before)
+    assert (wrong(registrations, a=OPEN), wrong(registrations)) == (0, 0)
+
+
 def test_changes_of_a_permission_that_overlap_leave_open_which_is_the_newest() -> None:
     registrations = Registrations("a")
     registrations.begin_permission("a")
