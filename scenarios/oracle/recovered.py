@@ -10,13 +10,25 @@ from ...store.queues.consume_queue_ext import ConsumeQueueExt
 from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
-from .reader import ADDRESS_MAX, ENTRY, ENTRY_BYTES, UNIT, UNIT_OFFSET, Known, LogRecord, UnreadableError, read_records
+from .reader import (
+    ADDRESS_MAX,
+    BLANK_ENTRY_SIZE,
+    ENTRY,
+    ENTRY_BYTES,
+    UNIT,
+    UNIT_OFFSET,
+    Known,
+    LogRecord,
+    UnreadableError,
+    read_records,
+)
 
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""
 Content = dict[str, bytes]
 """Files by path."""
 _BYTES_SHOWN = 8
+_BLANK = ENTRY.pack(0, BLANK_ENTRY_SIZE, 0)
 
 
 @dataclass(slots=True)
@@ -210,6 +222,21 @@ def with_replaced_addresses(once: Content, twice: Content, directory: str) -> Co
             at = (number + 1) * ENTRY_BYTES
             if code <= ADDRESS_MAX and len(later) == len(kept):
                 kept[at - 8 : at] = later[at - 8 : at]
+        content[path] = bytes(kept)
+    return content
+
+
+def with_blanks_for_zeros(once: Content, twice: Content, directory: str) -> Content:
+    """Return `once` with a blank entry instead of each entry of zeros that is blank in `twice`, in the queue files.
+
+    RocketMQ leaves zeros for skipped queue offsets. A recovery that reads more of the log replaces more of them.
+    """
+    content = dict(once)
+    for path in (each for each in once.keys() & twice.keys() if each.startswith(f"{directory}/")):
+        kept, later = bytearray(once[path]), twice[path]
+        for at in range(0, len(kept), ENTRY_BYTES):
+            if not any(kept[at : at + ENTRY_BYTES]) and later[at : at + ENTRY_BYTES] == _BLANK:
+                kept[at : at + ENTRY_BYTES] = _BLANK
         content[path] = bytes(kept)
     return content
 

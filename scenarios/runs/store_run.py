@@ -29,7 +29,7 @@ from ..oracle.disk_space import DiskRoom, WatchedRemovals
 from ..oracle.evidence import Violation, record_tried
 from ..oracle.invariants import clean, tx
 from ..oracle.log_directories import SegmentPlaces, check_full_directory
-from ..oracle.recovered import Content, content_of, first_difference, with_replaced_addresses
+from ..oracle.recovered import Content, content_of, first_difference, with_blanks_for_zeros, with_replaced_addresses
 from ..workload.offline_faults import OfflineFaults
 from ..workload.store_faults import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.transaction_traffic import TransactionTraffic
@@ -298,6 +298,8 @@ class Run(Execution):
         record_tried("IDEMPOTENT")
         if not self._config.enable_consume_queue_ext:
             once = with_replaced_addresses(once, twice, self._config.consume_queue_directory)
+        if self._plan.starts.skipped_numbers_max:
+            once = with_blanks_for_zeros(once, twice, self._config.consume_queue_directory)
         different = first_difference(once, twice)
         if different is not None:
             file, offset, expected, found = different

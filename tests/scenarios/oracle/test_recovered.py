@@ -2,8 +2,14 @@
 
 import pytest
 
-from tornlog.scenarios.oracle.reader import ADDRESS_MAX, ENTRY
-from tornlog.scenarios.oracle.recovered import Content, ContentDifference, first_difference, with_replaced_addresses
+from tornlog.scenarios.oracle.reader import ADDRESS_MAX, BLANK_ENTRY_SIZE, ENTRY
+from tornlog.scenarios.oracle.recovered import (
+    Content,
+    ContentDifference,
+    first_difference,
+    with_blanks_for_zeros,
+    with_replaced_addresses,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,10 +28,21 @@ def test_the_first_difference_names_file_offset_and_bytes(
     assert first_difference(expected, found) == difference
 
 
-def test_only_the_tags_code_of_an_address_may_differ_after_a_second_recovery() -> None:
-    def content(*entries: tuple[int, int, int]) -> Content:
-        return {"/queues/T/0/0": b"".join(ENTRY.pack(*entry) for entry in entries)}
+def content(*entries: tuple[int, int, int]) -> Content:
+    return {"/queues/T/0/0": b"".join(ENTRY.pack(*entry) for entry in entries)}
 
+
+def test_only_entries_of_zeros_may_become_blank_in_a_second_recovery() -> None:
+    zeros, blank, entry = (0, 0, 0), (0, BLANK_ENTRY_SIZE, 0), (0, 100, 65)
+    once, twice = content(entry, zeros, zeros), content(entry, blank, zeros)
+    assert with_blanks_for_zeros(once, twice, "/queues") == twice
+    assert with_blanks_for_zeros(twice, once, "/queues") == twice
+    assert with_blanks_for_zeros(once, content(blank, blank, zeros), "/queues") == twice
+    assert with_blanks_for_zeros(once, content(entry), "/queues") == once
+    assert with_blanks_for_zeros(once, twice, "/log") == once
+
+
+def test_only_the_tags_code_of_an_address_may_differ_after_a_second_recovery() -> None:
     once = content((0, 100, ADDRESS_MAX), (100, 100, 65))
     replaced = content((0, 100, 65), (100, 100, 65))
     assert with_replaced_addresses(once, replaced, "/queues") == replaced
