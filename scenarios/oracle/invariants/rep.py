@@ -300,10 +300,11 @@ def check_slave_settled(
     # that its own recovery did not count.
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
+    notices_later = is_left_behind and master.log.min_offset == master.log.max_offset  # at the master's next record
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
         summary = f"{host} reports a divergence although its log is equal"
         yield _broken(summary, "commitlog", end, "divergence", "none", diverged)
-    elif not fits and diverged is None:
+    elif not fits and not notices_later and diverged is None:
         summary = f"{host} follows a master with a different log"
         yield _broken(summary, "commitlog", end, "divergence", "found", "not found")
     if diverged is not None and not is_logged:

@@ -3,6 +3,8 @@
 import struct
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -275,6 +277,15 @@ def test_a_master_must_keep_the_durable_data_that_it_sent(stores: Stores) -> Non
     assert not list(rep.check_sent_data_kept(stores.master, end))
     (violation,) = rep.check_sent_data_kept(stores.master, end + 8)
     assert (violation.invariant, violation.offset, violation.found) == ("REP", end, str(end))
+
+
+def test_a_slave_without_expired_data_waits_for_the_next_record_of_a_master_without_records(stores: Stores) -> None:
+    slave = stores.slave(stores.data)
+    log = SimpleNamespace(min_offset=4096, max_offset=4096, segments=(), segment_bytes=4096)
+    master: Any = SimpleNamespace(log=log)
+
+    assert not list(rep.check_slave_settled("s", slave, master, None, is_logged=True))
+    assert not list(quiescence.replication_cursors("ha", "s", slave, master, [slave.log.max_offset], 0))
 
 
 def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores: Stores) -> None:
