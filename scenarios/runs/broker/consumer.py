@@ -216,6 +216,8 @@ class BrokerConsumer(BrokerUser):
             self._set_position(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
+        if response.code == ResponseCode.SYSTEM_BUSY:  # pulls in step with others would be refused for ever
+            idle_ms += self.stream.randbelow(RETRY_MS, "ms until the next try")
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
     def _draw_committed(self, queue: BrokerQueue, position: int) -> int:

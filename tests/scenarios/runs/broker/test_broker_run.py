@@ -155,3 +155,8 @@ def test_a_long_batch_passes_through_small_buffers_to_a_slave_once_all_faults_ha
     )
     result = run_seed(replace(STOPPING, ranges=ranges), 3)  # its last batch has three messages
     assert result.outcome == "held"
+
+
+def test_a_consumer_whose_pull_meets_a_full_queue_each_time_gets_its_turn() -> None:
+    result = run_seed(SCENARIOS["requests-in-flight"], 17_100_227)  # its pulls came in step, and one was always refused
+    assert result.outcome == "held", result.failure
