@@ -34,14 +34,14 @@ class OperatorTable:
 
     kind: str
     _known: dict[str, tuple[Settings | None, int]] = field(default_factory=dict)
-    """Name -> acknowledged settings, and the time of the answer."""
+    """Name -> acknowledged settings, and the time of the answer or of a start."""
     _pending: dict[str, list[PendingChange]] = field(default_factory=dict)
     """Name -> changes without SUCCESS."""
     _last_version: tuple[object, Mapping[str, Settings]] | None = None
 
-    def restart(self, entries: Mapping[str, Settings]) -> None:
+    def restart(self, entries: Mapping[str, Settings], now_ns: int) -> None:
         """Record a start that finds these entries. A request in flight may reach the new process."""
-        self._known = {name: (settings, 0) for name, settings in entries.items()}
+        self._known = {name: (settings, now_ns) for name, settings in entries.items()}
         self._last_version = None
         self._forget_ended()
 
@@ -94,7 +94,7 @@ class OperatorTable:
             if name not in found:
                 yield self._violation(name, "of the system is missing", "an entry", None)
 
-    def check_loaded(self, found: Mapping[str, Settings]) -> Iterator[Violation]:
+    def check_loaded(self, found: Mapping[str, Settings], now_ns: int) -> Iterator[Violation]:
         """META: yield each entry that a start does not find as acknowledged, or as in a request without an answer."""
         self._last_version = None
         for name in sorted(self._known):
@@ -102,7 +102,7 @@ class OperatorTable:
             allowed = [self._known[name][0], *(each.settings for each in self._pending.get(name, ()))]
             if found.get(name) not in allowed:
                 yield self._violation(name, "is not as set before the last stop", allowed, found.get(name))
-            self._known[name] = found.get(name), 0
+            self._known[name] = found.get(name), now_ns  # the last process may have had a change that was lost
         self._forget_ended()
 
     def _forget_ended(self) -> None:

@@ -57,28 +57,28 @@ class BrokerAccount:
 
     def __post_init__(self) -> None:
         self.pulls = PullAnswers(self.ledger)
-        self._restart_settings()
+        self._restart_settings(0)
 
-    def _restart_settings(self) -> None:
-        self.tables.settings.restart({key: (text,) for key, text in self.settings_at_start.items()})
+    def _restart_settings(self, now_ns: int) -> None:
+        self.tables.settings.restart({key: (text,) for key, text in self.settings_at_start.items()}, now_ns)
 
     def is_readable_now(self, put: PutEntry) -> bool:
         """Return whether consumers can read a just answered put, which is not delayed."""
         return put.wait or not self.sync_flush
 
-    def note_stop(self, *, keeps_progress: bool = True) -> None:
+    def note_stop(self, now_ns: int, *, keeps_progress: bool = True) -> None:
         guarantees.note_stop(self.ledger)
         self.ledger.commits.note_stop(is_kept=keeps_progress)
         self.ledger.progress_is_final = keeps_progress and self.ledger.delay_progress.is_persisted
-        self._end_life()
+        self._end_life(now_ns)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Record a crash, after the ledger has recorded it."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self.ledger.progress_is_final = False
-        self._end_life()
+        self._end_life(died_ns)
 
-    def _end_life(self) -> None:
+    def _end_life(self, now_ns: int) -> None:
         if not self.ledger.progress_is_final:
             self.ledger.transactions.record_lost_progress()
         self.ledger.begin_life()
@@ -90,7 +90,7 @@ class BrokerAccount:
         self.members.begin_life()
         self.questions.begin_life()
         if not self.keeps_settings:
-            self._restart_settings()
+            self._restart_settings(now_ns)
         self.handled_to.clear()
 
     def note_recovery(self, found: RecoveredStore) -> None:

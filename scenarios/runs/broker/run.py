@@ -158,7 +158,7 @@ class BrokerRun(BrokersAndClients):
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
             if not node.is_slave:
-                node.account.note_stop(keeps_progress=node.has_kept_progress)
+                node.account.note_stop(self._kernel.now_ns, keeps_progress=node.has_kept_progress)
             host = "" if node.identity.is_first else f" of {node.name}"
             node.lasting.set_image_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return

@@ -251,14 +251,15 @@ class StoredBroker(Node):
         topics = {name: topic.queue_nums for name, topic in broker.topics.table.items()}
         queues = None if self._plan.broker.operators else self._plan.queues_per_topic
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table, queues))
+        now_ns = self._kernel.now_ns
         if self._plan.broker.operators:
             by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
-            self._judge.report(self.account.tables.topics.check_loaded(by_name))
+            self._judge.report(self.account.tables.topics.check_loaded(by_name, now_ns))
             by_name = {name: group_settings(each.json_members) for name, each in broker.groups.table.items()}
-            self._judge.report(self.account.tables.groups.check_loaded(by_name))
+            self._judge.report(self.account.tables.groups.check_loaded(by_name, now_ns))
         if self._plan.broker.has_conf:
             table = {key: (text,) for key, text in broker.settings.table.items()}
-            self._judge.report(self.account.tables.settings.check_loaded(table))
+            self._judge.report(self.account.tables.settings.check_loaded(table, now_ns))
         found = self._judge.judge_recovery(store, disk)
         self._judge.report(retries.check_retries(Evidence(self.account.ledger, found)))
         self.account.note_recovery(found)
