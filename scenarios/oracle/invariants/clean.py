@@ -24,6 +24,7 @@ from ....store.retention.cleaning import FIRST_CLEAN_MS, SEGMENTS_PER_PASS
 from ..evidence import Evidence, Violation, record_tried
 from ..ledger import HALF_TOPIC, OP_TOPIC, Ledger
 
+_QUEUE_ID_MAX = 0x7FFFFFFF
 _TOPICS_WITH_STORED_OFFSETS = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
 _REQUESTED_MAX = 3
 _MAX_MS = 1 << 60
@@ -217,12 +218,17 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
             yield _clean_violation(summary, file, "phyOffset", expected, found)
 
 
+def _is_queue_id(name: str) -> bool:
+    """Return whether a directory may be a queue. Others are foreign and stay."""
+    return name.isascii() and name.isdecimal() and name == str(int(name)) and int(name) <= _QUEUE_ID_MAX
+
+
 def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
     files, root = store.world.files, store.config.consume_queue_directory
     for topic in files.list_directory(root):
         names: list[str] = []
         with suppress(NotADirectoryError):  # a foreign file
-            names = [name for name in files.list_directory(f"{root}/{topic}") if name.isdecimal()]
+            names = [name for name in files.list_directory(f"{root}/{topic}") if _is_queue_id(name)]
         for name in names:
             left = [one for one in files.list_directory(f"{root}/{topic}/{name}") if one.isdecimal()]
             if left and store.queues.find(topic, int(name)) is None:
