@@ -22,7 +22,7 @@ class StoreCheckpoint:
     """The checkpoint file, and the values for the next `flush`.
 
     Invariant: the times of log and queues decrease only when recovery rebuilds queues or truncates the log. Only `load`
-    changes trusted_timestamp_ms.
+    changes trusted_timestamp_ms and trusted_log_timestamp_ms.
     """
 
     def __init__(self, world: World, path: str) -> None:
@@ -38,6 +38,8 @@ class StoreCheckpoint:
         """Full index files are durable up to this store time."""
         self.trusted_timestamp_ms = 0
         """Value of recovery_timestamp_ms when `load` read the file."""
+        self.trusted_log_timestamp_ms = 0
+        """Store time up to which the log was durable when `load` read the file, minus SAFETY_MARGIN_MS."""
 
     def load(self) -> CorruptFileError | None:
         """Read the file. Returns an error if the file is corrupt. A missing, empty or incomplete file counts as zeros.
@@ -59,6 +61,7 @@ class StoreCheckpoint:
         if not is_believed:
             self.flush()  # otherwise the old times on the disk would also cover new files
         self.trusted_timestamp_ms = self.recovery_timestamp_ms
+        self.trusted_log_timestamp_ms = trusted_timestamp_ms(self.physic_msg_timestamp_ms)
         return damage
 
     @property
@@ -122,9 +125,9 @@ class StoreCheckpoint:
             self._file = None
 
 
-def trusted_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
+def trusted_timestamp_ms(*times_ms: int) -> int:
     # With messageIndexSafe, RocketMQ's recovery also uses the index time. Tornlog recovers the index separately.
-    return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
+    return max(0, min(times_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:

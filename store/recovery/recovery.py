@@ -159,10 +159,21 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments are trusted. Queue entries of their records are trusted too."""
+        """Return how many segments are durable, so that damage in them is not the end of the log.
+
+        This needs only the log's time in the checkpoint. A recovery that has changed queue entries leaves no time of
+        the queues; if the store is killed then, the next recovery must not take older damage for the log's end.
+        """
+        return self._segments_up_to(self._checkpoint.trusted_log_timestamp_ms)
+
+    def segments_with_entries(self) -> int:
+        """Return how many segments are durable together with the queue entries of their records."""
+        return self._segments_up_to(self._checkpoint.trusted_timestamp_ms)
+
+    def _segments_up_to(self, durable_ms: int) -> int:
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
-        return trusted_by_checkpoint(self._checkpoint.trusted_timestamp_ms, self._first_store_times_ms())
+        return trusted_by_checkpoint(durable_ms, self._first_store_times_ms())
 
     def _begun_segments(self) -> int:
         """Return the number of segments up to the last one that contains a record.
@@ -192,7 +203,8 @@ class Recovery:
 
     def _scan_needed_segments(self, trusted: int) -> CorruptFileError | None:
         """Scan the part of the log that queues and index need. Returns the result of `_scan_from`."""
-        first = 0 if self._config.recover_whole_log or not self._queues_are_durable else trusted
+        scans_all = self._config.recover_whole_log or not self._queues_are_durable
+        first = 0 if scans_all else self.segments_with_entries()
         while True:
             if self.index is not None:
                 first = min(first, self._log.segment_index_of(self.index.start_offset))

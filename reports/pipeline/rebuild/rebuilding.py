@@ -181,8 +181,7 @@ class _StoreRebuild:
     def _count_trusted_segments(self, facts: list[SegmentFacts]) -> int:
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
-        physic_ms, logics_ms, _ = self._checkpoint
-        trusted_ms = trusted_timestamp_ms(physic_ms, logics_ms)
+        trusted_ms = trusted_timestamp_ms(self._checkpoint.physic_msg_timestamp_ms)
         newest_first = reversed(list(enumerate(one.first_store_timestamp_ms for one in facts)))
         return trusted_by_checkpoint(trusted_ms, newest_first)
 

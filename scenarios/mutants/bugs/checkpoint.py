@@ -56,10 +56,31 @@ _LONG_LOG = Ranges(
 # The log is synced much more often than the queues.
 @bug("recovery-trusts-later-time", checkpoint, "trusted_timestamp_ms", found_by=("SCAN", "CQ-COMPLETE", "CQ-VALID"))
 @needs(_LONG_LOG, endings=("crash in traffic", "crash at rest"))
-def later_time(physic_ms: int, logics_ms: int) -> int:
+def later_time(*times_ms: int) -> int:
     """After a crash, recovery begins at the later of the checkpoint's times of log and queues."""
-    bit(physic_ms != logics_ms)
-    return max(0, max(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
+    bit(min(times_ms) != max(times_ms))
+    return max(0, max(times_ms) - SAFETY_MARGIN_MS)
+
+
+# The first recovery skips the damage, changes queue entries and resets the time of the queues.
+@bug(
+    "damage-ends-log-after-a-killed-start",
+    Recovery,
+    "trusted_segments",
+    found_by=("IDEMPOTENT", "DUR", "PREFIX", "SCAN"),
+)
+@needs(
+    SCENARIOS["swarm-altered-files"].ranges,
+    commit_log_bytes=(2048,),
+    disk=("dying-disk",),
+    heals=(False,),
+    faults={"torn_bytes_chance": (1.0,)},
+)
+def segments_of_queues(self: Recovery) -> int:
+    """Damage in the durable part of the log ends the log if the checkpoint has no time of the queues."""
+    trusted = self.segments_with_entries()
+    bit(trusted != segments_of_queues.original(self))
+    return trusted
 
 
 @bug("recovery-begins-a-segment-late", recovery, "trusted_by_checkpoint", found_by=("SCAN", "CQ-COMPLETE", "PREFIX"))

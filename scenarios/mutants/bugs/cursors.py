@@ -44,7 +44,7 @@ def persist_one(self: ScheduleMessageService) -> bool:
     return self.file.store(encoded_offsets(self._durable))
 
 
-@bug("recovery-from-oldest-segment", Recovery, "trusted_segments", found_by=("SCAN",))
+@bug("recovery-from-oldest-segment", Recovery, "segments_with_entries", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
     commit_log_bytes=(1024, 2048),

@@ -57,7 +57,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
     self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
     self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
-    self.trusted_timestamp_ms = self.recovery_timestamp_ms
+    self.trusted_timestamp_ms = self.trusted_log_timestamp_ms = self.recovery_timestamp_ms
 
 
 # After a power cut, the file can be empty or incomplete.

@@ -217,6 +217,18 @@ def test_damage_before_the_checkpoint_does_not_end_the_log(recover_whole_log: bo
     assert found.bodies["T"] == [*bodies_numbered(0, 1, 2, 3), None, body_of(5), *bodies_numbered(*range(6, 20))]
 
 
+def test_damage_does_not_end_the_log_if_a_killed_recovery_has_reset_the_time_of_the_queues(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, abruptly=True)
+    bad, last = filled.at(4), filled.puts[-1]
+    checkpoint = encode_checkpoint(CheckpointValues(last.store_timestamp_ms + SAFETY_MARGIN_MS, 0, 0))
+    image = rig.patched(rig.damaged(filled, bad), "/store/checkpoint", 0, checkpoint)
+    found = rig.recover(image, rig.small())
+
+    assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
+    assert found.log_end == last.wrote_offset + last.wrote_bytes
+    assert found.bodies["T"] == [*bodies_numbered(0, 1, 2, 3), None, *bodies_numbered(*range(5, 20))]
+
+
 def test_entries_of_damaged_records_at_the_end_of_a_queue_are_kept(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 6 else "T")
     bad = filled.at(4)

@@ -57,7 +57,7 @@ def test_a_start_that_reads_only_data_after_the_checkpoint_is_no_violation(
 def test_a_start_that_reads_the_whole_log_is_a_violation(
     store: MessageStore, disk: Disk, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Recovery, "trusted_segments", lambda recovery: 0)
+    monkeypatch.setattr(Recovery, "segments_with_entries", lambda recovery: 0)
     (violation,) = scan_violations_of_reload(store, disk, stops=stops)
     assert (violation.invariant, violation.field, violation.found) == ("SCAN", "scan from", "0")
 
