@@ -18,8 +18,8 @@ from .invariants import live
 _FEW_PULLS = 10
 _ROUND_TRIPS = 6
 """Round trips between an answered send and its receipt by a consumer, per window of a connection."""
-_HEADERS_BYTES = 500
-"""The maximum size of a response without its messages."""
+HEADERS_BYTES = 500
+"""The maximum size of a request or response without its messages."""
 
 
 class _AnsweredMessage(NamedTuple):
@@ -78,8 +78,7 @@ class PullTimes:
         yield from live.check_time(summary, late_ms, late_ms_max(self._plan, body_bytes))
 
     def check_move_time(self, queue: Queue, host: str, *, sent_ns: int, now_ns: int) -> Iterator[Violation]:
-        """LIVE: yield a late answer to a pull of an offset that the queue does not have, and that it is not to get
-        next.
+        """LIVE: yield a late answer to a pull of an offset before the first entry of a queue or after its end.
 
         An operator may delete the queue of a held pull, so that its offset is moved later.
         """
@@ -146,7 +145,7 @@ def late_ms_max(plan: Plan, body_bytes: int) -> int:
     Answers to pulls of all other queues may be sent first, and each may fill its connection's buffers a few times.
     """
     pulls = plan.topics * plan.queues_per_topic
-    windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
+    windows = 1 + pulls * (HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
     committed_ms = live.commit_ms_max(plan) if plan.may_use_transient_pool else 0
     polled_ms = 0 if plan.settings.long_polling_enable else plan.broker_settings.short_polling_time_ms
     latency_ms = -(-plan.network.latency_us_max // 1_000)

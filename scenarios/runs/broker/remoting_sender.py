@@ -14,6 +14,7 @@ from ....store.formats.host import Host, decode_message_id
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.plan import Plan
 from ...oracle.invariants import live
+from ...oracle.pull_times import HEADERS_BYTES
 from ...oracle.put_entry import PROPERTIES_MAX, PutEntry
 from ...oracle.reader import in_java_map_order, properties_of
 from ...oracle.transactions import TransactionBehaviour
@@ -32,7 +33,6 @@ _WAITS_CHANCE = 0.3
 _ANY_QUEUE_CHANCE = 0.2
 _WORDS_CHANCE = 0.2
 _NO_WAIT_CHANCE = 0.2
-_HEADER_BYTES = 500
 
 
 def patient_timeout_ms(plan: Plan) -> int:
@@ -45,7 +45,7 @@ def _passage_ms_max(plan: Plan) -> int:
     sizes, sends = plan.messages, plan.producers * plan.broker.sends_in_flight
     properties_bytes = PROPERTIES_MAX if sizes.longest_chance else sizes.property_bytes_max
     units = sends * (BATCH_UNITS_MAX if sizes.batch_chance else 1)
-    windows = units * (_HEADER_BYTES + sizes.body_bytes_max + properties_bytes) // plan.broker.buffer_bytes
+    windows = units * (HEADERS_BYTES + sizes.body_bytes_max + properties_bytes) // plan.broker.buffer_bytes
     return windows * 2 * ceil(plan.network.latency_us_max / 1_000)
 
 

@@ -225,6 +225,17 @@ def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStor
     assert summaries_of(clean.check_queue_removal(store, disk, first, None)) == []
 
 
+@pytest.mark.parametrize(("name", "is_queue"), [("7", True), ("07", False), ("2147483648", False), ("\u0660", False)])
+def test_a_removed_queue_may_have_no_file_but_foreign_directories_may(
+    name: str, is_queue: bool, store: MessageStore
+) -> None:
+    put_messages(store)
+    root = f"{store.config.consume_queue_directory}/T0"
+    store.world.files.make_directories(f"{root}/{name}")
+    store.world.files.write(f"{root}/{name}/{0:020}", b"left")
+    assert summaries_of(clean.check_queues_removed(store, 0)) == ["a removed queue still has a file"] * is_queue
+
+
 def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
     (queue,) = store.queues.all_queues()
