@@ -17,6 +17,9 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
+_WORD_BYTES = 8
+# memcpy copies so few bytes by whole words. It may copy more by `rep movsb`, which an interrupt can end at any byte.
+_WHOLE_WORDS_BYTES_MAX = 64
 _IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; all higher numbers share a value
 
 
@@ -161,13 +164,15 @@ class SimMappedFile:
             raise self._out_of_bounds_error(0, self.size_bytes)
 
     def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Crash during the write, which loses a random number of its last bytes."""
+        """Crash during the write, which loses a random number of its last bytes. A short store loses whole words."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
             reached = len(data)
         elif injector.moment == CrashPhase.DURING:
             reached = len(data) - injector.stream.randbelow(len(data) + 1, f"bytes not written {self.path}")
+            if kind == "store" and reached < len(data) <= _WHOLE_WORDS_BYTES_MAX:
+                reached -= reached % _WORD_BYTES
         if reached:
             self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))
         injector.crash_now(self._machine, kind)

@@ -111,23 +111,35 @@ def test_without_a_trigger_no_machine_crashes(rig: Any) -> None:
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def contents_after_crashes(operation: int, path: str) -> set[bytes | None]:
+def contents_after_crashes(
+    operation: int, path: str, body: Callable[[Any], Callable[[], None]] = every_operation
+) -> set[bytes | None]:
     found: set[bytes | None] = set()
     for seed in range(60):
         rig = Rig(seed=str(seed))
         rig.disk.crash_at(operation, "during")
-        rig.run_until_death(every_operation(rig))
+        rig.run_until_death(body(rig))
         file = rig.disk.crash(PROFILES["process-kill"]).files.get(path)
         found.add(None if file is None else file.content.rstrip(b"\0"))
     return found
 
 
 def test_a_crash_during_a_write_leaves_a_prefix() -> None:
-    assert contents_after_crashes(3, "/d/log") == {b"stored"[:length] for length in range(7)}
     assert contents_after_crashes(4, "/d/log") == {
         (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
     }
     assert contents_after_crashes(8, "/d/tmp") == {b"small"[:length] for length in range(6)}
+
+
+def test_a_crash_during_a_short_store_leaves_whole_words_of_8_bytes() -> None:
+    def one_store(data: bytes) -> Callable[[Any], Callable[[], None]]:
+        return lambda rig: lambda: rig.files.map("/log", 4096).store(4, data)
+
+    short, long = bytes(range(1, 22)), b"x" * 65
+    assert contents_after_crashes(2, "/log", one_store(short)) == {
+        (bytes(4) + short[:words]).rstrip(b"\0") for words in (0, 8, 16, 21)
+    }
+    assert any((len(content) - 4) % 8 for content in contents_after_crashes(2, "/log", one_store(long)) if content)
 
 
 def test_operations_other_than_writes_are_atomic_in_a_crash() -> None:
