@@ -122,6 +122,8 @@ class BrokerNode(StoredBroker):
         check = self._start_access(world, broker, server)
         server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests, self._serves_since_ns = requests, self._kernel.now_ns
+        if not self.is_slave:
+            self.account.pull_times.note_serving(self._kernel.now_ns)
         self._start_operators(broker)
 
     def _watch_requests(self, broker: Broker, disk: Disk) -> WatchedRequests:

@@ -47,6 +47,17 @@ def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None
     assert late_pulls(times, 0, 0, 5_001 + limit_ms) == 1
 
 
+def test_a_pull_sent_while_the_broker_starts_counts_from_the_end_of_the_start(plan: Plan) -> None:
+    limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
+    times.begin_life()
+    times.note_serving(5_000 * MS)
+    at = {"began_ns": 0, "sent_ns": 0}
+
+    for late_ms, violations in ((limit_ms, 0), (limit_ms + 1, 1)):
+        answered = (5_100 + late_ms) * MS
+        assert len(list(times.check_hold_time(QUEUE, HOST, 100, now_ns=answered, **at))) == violations
+
+
 def test_on_a_disk_that_may_fail_or_be_full_no_pull_is_late(plan: Plan) -> None:
     for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
         times = PullTimes(other)
