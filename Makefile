@@ -98,8 +98,9 @@ GALLERY := COLUMNS=200 $(BIN)/python -m tests.gallery --jobs $(JOBS)
 # Rows by name, as in `make gallery ONLY="lmdb zodb"`; APT=1 installs packages of the system that a row needs.
 ONLY :=
 
-conditions: $(DEV)  ## the outcomes of the store's conditions that no run reaches
-	$(BIN)/python -m tests.conditions --jobs $(JOBS)
+conditions: $(DEV)  ## the outcomes of the store's conditions that no run reaches; the runs go to out/conditions
+	mkdir -p out
+	$(BIN)/python -m tests.conditions --jobs $(JOBS) --out out/conditions
 
 gallery: $(DEV)  ## every program of docs/gallery measured, for an hour; the site's table shows the results
 	$(GALLERY) --write $(if $(APT),--apt) $(ONLY)

@@ -206,6 +206,22 @@ def test_a_similar_name_is_suggested_for_an_unknown_name(words: list[str], meant
     assert meant in usage_error(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--narrowed"], "not allowed with --narrowed"),
+        (["--seeds", "5"], "not allowed with --seeds"),
+        ([], "expected a file of `make conditions`"),
+    ],
+)
+def test_measured_runs_require_a_file_of_runs_and_a_free_choice_of_seeds(
+    tmp_path: Path, words: list[str], error: str
+) -> None:
+    path = tmp_path / "runs"
+    path.write_text("no runs")
+    assert error in usage_error("mutants", "ack-before-flush", "--measured", str(path), *words)
+
+
 def test_the_error_for_an_unknown_name_without_a_similar_one_refers_to_the_list() -> None:
     assert "`tornlog list` names them" in str(unknown_name_error("scenario", "zzz", SCENARIOS))
 

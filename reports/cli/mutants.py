@@ -39,6 +39,13 @@ class MutantsOptions:
         None,
         help="Maximum CPU time per mutant, such as 10m. Default: 60s, unless --seeds is given.",
     )
+    measured: Path | None = option(
+        None,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Run first those runs of FILE (of `make conditions`) that reach most conditions of the code with the bug.",
+    )
     jobs: Jobs = 1
     shrink: bool = option(False, "--shrink", help="Shrink the failure that finds each mutant, for up to 15 s.")
     verbose: bool = option(False, "--verbose", help="Show a row for every mutant.")

@@ -1,5 +1,6 @@
 """Implementation of `mutants`: runs mutants, and writes the results."""
 
+from pathlib import Path
 from time import perf_counter
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ from ...scenarios.campaigns.amounts import parse_seconds
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.mutation_run import MutantResult, MutationLimits, MutationSettings, run_mutants
 from ...scenarios.campaigns.runner import CampaignReach
+from ...scenarios.campaigns.seed_choice import measured_runs
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import mutant_names, mutants_in, survivors_in
 from ...sim.interruption import interruptible
@@ -38,6 +40,7 @@ def run_mutants_command(options: MutantsOptions) -> NoReturn:
         None if options.narrowed else tuple(scenarios_named(options.scenarios, None, None)),
         options.all_scenarios,
         _SHRINK_SECONDS if options.shrink else None,
+        _measured_runs(options),
     )
     found: list[MutantResult] = []
     began = perf_counter()
@@ -80,6 +83,20 @@ def run_mutants_command(options: MutantsOptions) -> NoReturn:
             verbose=options.verbose,
             files=files,
         )
+
+
+def _measured_runs(options: MutantsOptions) -> Path | None:
+    """Return the file of measured runs, which was read. Raises BadParameter."""
+    if options.measured is None:
+        return None
+    if options.narrowed or options.seeds is not None:
+        other = "--narrowed" if options.narrowed else "--seeds"
+        raise typer.BadParameter(f"not allowed with {other}, which determines the seeds", param_hint="--measured")
+    try:
+        measured_runs(options.measured)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--measured") from error
+    return options.measured
 
 
 def _wanted_mutant_names(names: list[str], module: str | None) -> list[str]:

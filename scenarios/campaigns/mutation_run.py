@@ -3,8 +3,9 @@
 A run finds the bug if the run fails with the bug and passes without it. Each round runs one seed of each scenario,
 until one run finds the bug. Scenarios with brokers, except swarms, run in every second round only, because their runs
 cost four times as much. Under a limit of CPU time, a scenario runs less often if few of its runs execute the mutated
-code. This uses no knowledge of the bug, only of the place that changed. Cost is counted in core-seconds: CPU time of
-the runs with the bug. Ranges narrowed to a known bug do not measure how fast unknown bugs are found.
+code, and with a file of measured runs, `seed_choice` chooses the first runs. This uses no knowledge of the bug, only of
+the place that changed. Cost is counted in core-seconds: CPU time of the runs with the bug. Ranges narrowed to a known
+bug do not measure how fast unknown bugs are found.
 
 The order of scenarios does not matter: the median cost was 2.9 to 4.2 core-seconds in seven orders (70 mutants, three
 seeds of each scenario, 2026-11-29).
@@ -14,8 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import count
+from inspect import getattr_static
+from itertools import chain, count
 from math import ceil
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -24,10 +27,12 @@ from ...sim.interruption import Interruption
 from ...sim.process import STALL_SECONDS
 from ..claims.catalogue import SCENARIOS, SWARM
 from ..claims.scenario import Scenario
+from ..mutants.activity import functions_in
 from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
+from .seed_choice import Place, measured_runs
 from .seeds import SeedResult, run_seed
 from .worker_pool import run_jobs
 
@@ -66,6 +71,8 @@ class MutationSettings:
     """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
     """The time limit for shrinking the failure; None: no shrinking."""
+    measured: Path | None = None
+    """File of the runs from which the first seeds are chosen; None: the seeds are 0, 1, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +215,16 @@ class _MutantSearch:
         self._clean_violation = self._error = ""
         self._seeds, self._core_seconds = 0, 0.0
         self._reached = self._bit = 0
-        self._runs_reaching = Counter[str]()
-        """By scenario: its runs that executed the mutated code."""
+        self._measured = None if settings.measured is None else measured_runs(settings.measured)
+        self._places = _places_of(mutant)
+        self._runs, self._runs_reaching = Counter[str](), Counter[str]()
+        """By scenario: its runs, and those that executed the mutated code. Of chosen runs, the measurement counts."""
         self._digests: list[tuple[Scenario, int, str]] = []
         """Seeds to compare with a run without the mutant."""
 
     def run(self) -> None:
         finders: set[str] = set()
-        for scenario, seed in self._seeds_in_rounds():
+        for scenario, seed in chain(self._chosen_seeds(), self._seeds_in_rounds()):
             if scenario.name in finders:
                 continue
             self._add_result(scenario, self._run_seed(scenario, seed))
@@ -226,30 +235,44 @@ class _MutantSearch:
             if is_over or is_found or self._error:
                 return
 
-    def _seeds_in_rounds(self) -> Iterator[tuple[Scenario, int]]:
-        """Yield scenarios with seeds. Expensive scenarios run in every _ROUNDS_PER_TURN-th round.
+    def _chosen_seeds(self) -> Iterator[tuple[Scenario, int]]:
+        """Yield the measured runs that execute the mutated code."""
+        if self._measured is None or self._limits.seeds is not None:
+            return
+        scenarios = {one.name: one for one in self._scenarios}
+        for run in self._measured.runs_for(self._places):
+            if run.scenario in scenarios:
+                yield scenarios[run.scenario], run.seed
+        for counts, measured in zip(
+            (self._runs_reaching, self._runs), self._measured.counts_for(self._places), strict=True
+        ):
+            counts.clear()
+            counts.update(measured)
 
-        Without a limit of seeds, a scenario waits longer if few of its runs executed the mutated code.
+    def _seeds_in_rounds(self) -> Iterator[tuple[Scenario, int]]:
+        """Yield scenarios with their next seeds. Expensive scenarios run in every _ROUNDS_PER_TURN-th round.
+
+        Measured seeds are left out. Without a limit of seeds, a scenario waits longer if few of its runs executed the
+        mutated code.
         """
         limit = self._limits.seeds
         due = {one.name: _ROUNDS_PER_TURN if _has_expensive_runs(one) else 1 for one in self._scenarios}
-        seeds = dict.fromkeys(due, 0)
         for number in count(1):
             for scenario in self._scenarios:
                 name = scenario.name
-                if due[name] == number and seeds[name] != limit:
-                    yield scenario, seeds[name]
-                    seeds[name] += 1
-                    wait = 1 if limit is not None else self._turns_until_next(name, seeds[name])
+                if due[name] == number and self._runs[name] != limit:
+                    self._runs[name] += 1
+                    yield scenario, self._runs[name] - 1
+                    wait = 1 if limit is not None else self._turns_until_next(name)
                     due[name] = number + wait * (_ROUNDS_PER_TURN if _has_expensive_runs(scenario) else 1)
-            if all(runs == limit for runs in seeds.values()):
+            if all(self._runs[name] == limit for name in due):
                 return
 
-    def _turns_until_next(self, name: str, runs: int) -> int:
+    def _turns_until_next(self, name: str) -> int:
         """Return 1 if all runs of a scenario executed the mutated code, else more; it doubles while none did."""
         if not self._mutant.has_reach:
             return 1
-        reaching = self._runs_reaching[name]
+        reaching, runs = self._runs_reaching[name], self._runs[name]
         assert reaching <= runs, (name, reaching, runs)
         return min(_WAIT_ROUNDS_MAX, ceil(runs / reaching) if reaching else 2**runs)
 
@@ -315,6 +338,18 @@ def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max
     return replace(
         mutant_result, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}
     )
+
+
+def _places_of(mutant: Mutant) -> set[Place]:
+    """Return the functions that a mutant replaces. For a constant: its class or module."""
+    places = set[Place]()
+    for patch in mutant.patches:
+        functions = functions_in(getattr_static(patch.owner, patch.name))
+        owner = patch.owner
+        known = (owner.__module__, owner.__qualname__) if isinstance(owner, type) else (owner.__name__, "")
+        places.update(Place(one.__module__, one.__qualname__) for one in functions)
+        places.update([] if functions else [Place(*known)])
+    return places
 
 
 def run_mutants(

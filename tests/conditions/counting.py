@@ -9,6 +9,7 @@ comparisons elsewhere, without those of assertions. Each operand counts for itse
     `<`, `<=`, `>`, `>=`               <, =, >
     `min` and `max` of two values      <, =, >
     an except clause                   raised
+    a function                         called
 """
 
 import ast
@@ -20,7 +21,7 @@ from operator import ge, gt, le, lt
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-_TRUTH, _ORDER, _RAISED = ("false", "true"), ("<", "=", ">"), ("raised",)
+_TRUTH, _ORDER, _RAISED, _CALLED = ("false", "true"), ("<", "=", ">"), ("raised",), ("called",)
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge}
 _ORDERED: dict[str, Callable[[Any, Any], Any]] = {"min": min, "max": max}
 _TEXT_CHARACTERS_MAX = 100
@@ -38,16 +39,18 @@ class Condition(NamedTuple):
     outcomes: tuple[str, ...]
 
 
+Outcome = tuple[Condition, str]
+
 CONDITIONS: list[Condition] = []
 """The conditions of all modules imported so far. An outcome has the number `_STRIDE * condition + outcome`."""
 REACHED: set[int] = set()
 """Numbers of the outcomes reached since it was last cleared."""
 
 
-def reached_outcomes() -> set[tuple[Condition, str]]:
-    """Return the outcomes in REACHED."""
-    pairs = ((CONDITIONS[number // _STRIDE], number % _STRIDE) for number in REACHED)
-    return {(condition, condition.outcomes[outcome]) for condition, outcome in pairs}
+def outcome_of(number: int) -> Outcome:
+    """Return the outcome with a number of REACHED."""
+    condition = CONDITIONS[number // _STRIDE]
+    return condition, condition.outcomes[number % _STRIDE]
 
 
 def count_conditions(package: str) -> None:
@@ -96,15 +99,17 @@ class _Insertion(ast.NodeTransformer):
 
     def _number_of(self, node: ast.AST, outcomes: tuple[str, ...]) -> ast.Constant:
         """Enter a condition into CONDITIONS, and return the number of its first outcome."""
-        assert isinstance(node, ast.expr | ast.ExceptHandler)
-        text, function = ast.unparse(node)[:_TEXT_CHARACTERS_MAX], ".".join(self._scopes)
+        assert isinstance(node, ast.expr | ast.ExceptHandler | ast.FunctionDef)
+        text = "def" if isinstance(node, ast.FunctionDef) else ast.unparse(node)[:_TEXT_CHARACTERS_MAX]
+        function = ".".join(self._scopes)
         CONDITIONS.append(Condition(self._module, node.lineno, function, text, outcomes))
         return ast.Constant(_STRIDE * (len(CONDITIONS) - 1))
 
     def visit(self, node: ast.AST) -> Any:
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            case ast.FunctionDef() | ast.ClassDef():
                 self._scopes.append(node.name)
+                self._count_calls(node)
                 self.generic_visit(node)
                 self._scopes.pop()
             case ast.Assert():
@@ -124,10 +129,19 @@ class _Insertion(ast.NodeTransformer):
             case ast.ExceptHandler():
                 number = self._number_of(node.type or node, _RAISED)
                 self.generic_visit(node)
-                node.body.insert(0, ast.copy_location(ast.Expr(_call("raised", number)), node.body[0]))
+                node.body.insert(0, _statement("reached", number, node))
             case _:
                 self.generic_visit(node)
         return node
+
+    def _count_calls(self, node: ast.FunctionDef | ast.ClassDef) -> None:
+        """Insert a call at the begin of a function, unless it has no code, as in a protocol."""
+        begin = 0 if ast.get_docstring(node, clean=False) is None else 1
+        match node:
+            case ast.FunctionDef(body=[*_, ast.Expr(ast.Constant())]):
+                return
+            case ast.FunctionDef():
+                node.body.insert(begin, _statement("reached", self._number_of(node, _CALLED), node))
 
     def _count(self, node: ast.expr) -> ast.expr:
         """Insert calls into the operands of a condition."""
@@ -154,12 +168,16 @@ def _call(name: str, *arguments: Any) -> ast.Call:
     return ast.Call(ast.Name(_PREFIX + name, ast.Load()), list(arguments), [])
 
 
+def _statement(name: str, number: ast.Constant, node: ast.FunctionDef | ast.ExceptHandler) -> ast.stmt:
+    return ast.copy_location(ast.Expr(_call(name, number)), node.body[0])
+
+
 def _count_truth(number: int, value: Any) -> Any:
     REACHED.add(number + bool(value))
     return value
 
 
-def _count_raised(number: int) -> None:
+def _count_reached(number: int) -> None:
     REACHED.add(number)
 
 
@@ -174,7 +192,7 @@ def _counting_order(function: Callable[[Any, Any], Any]) -> Callable[[int, Any, 
 
 COUNTERS: dict[str, Callable[..., Any]] = {
     f"{_PREFIX}truth": _count_truth,
-    f"{_PREFIX}raised": _count_raised,
+    f"{_PREFIX}reached": _count_reached,
     **{_PREFIX + name: _counting_order(function) for name, function in _ORDERED.items()},
     **{_PREFIX + kind.__name__: _counting_order(function) for kind, function in _COMPARISONS.items()},
 }

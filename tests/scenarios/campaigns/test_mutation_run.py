@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tornlog.scenarios.campaigns.mutation_run import (
     run_mutant,
     run_mutants,
 )
+from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, Place
 from tornlog.scenarios.campaigns.seeds import SeedResult, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS, SWARM
 from tornlog.scenarios.mutants import MUTANTS
@@ -99,6 +101,32 @@ def test_under_a_time_limit_scenarios_run_as_often_as_they_reach_the_mutated_cod
     assert [seed for name, seed in asked if name == PLAIN.name] == list(range(31))
     assert [seed for name, seed in asked if name == OTHER.name] == list(range(5))
     assert (result.seeds, result.reached) == (36, 31)
+
+
+def test_measured_runs_that_execute_the_mutated_code_run_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def held(scenario: Any, seed: int, **_: object) -> SeedResult:
+        asked.append((scenario.name, seed))
+        return SeedResult(scenario.name, seed, "held", reached=1)
+
+    monkeypatch.setattr(mutation_run, "run_seed", held)
+    monkeypatch.setattr(mutation_run, "process_time", count().__next__)  # one second per run
+    places = [Place(GroupCommitService.__module__, f"GroupCommitService.{name}") for name in ("submit", "other")]
+    reached = {(PLAIN.name, 0): "2", (PLAIN.name, 1): "1", (OTHER.name, 0): "2", (OTHER.name, 1): "2"}
+    MeasuredRuns(places, [MeasuredRun(*run, 1.0, mask) for run, mask in reached.items()]).save(tmp_path / "runs")
+    assert mutation_run._places_of(MUTANTS["ack-before-flush"]) == {places[0]}
+
+    settings = MutationSettings(MutationLimits(core_seconds=7), (OTHER, PLAIN), measured=tmp_path / "runs")
+    run_mutant(MUTANTS["ack-before-flush"], settings)
+    assert asked[0] == (PLAIN.name, 1), "the other measured runs do not execute the code"
+    assert [seed for name, seed in asked[1:] if name == PLAIN.name] == [2, 3, 4]
+    assert [seed for name, seed in asked[1:] if name == OTHER.name] == [2, 3, 4]
+
+
+def test_the_place_of_a_constant_is_its_class_or_module() -> None:
+    constants = mutant_of_patches(Patch(cleaning, "MANUAL_PASSES", 1), Patch(Segment, "__doc__", ""))
+    assert mutation_run._places_of(constants) == {Place(cleaning.__name__, ""), Place(Segment.__module__, "Segment")}
 
 
 def test_a_found_mutant_names_scenario_invariant_and_cost() -> None:
