@@ -32,7 +32,7 @@ from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
-from .seed_choice import Place, measured_runs
+from .seed_choice import CodePlace, measured_runs
 from .seeds import SeedResult, run_seed
 from .worker_pool import run_jobs
 
@@ -340,15 +340,15 @@ def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max
     )
 
 
-def _places_of(mutant: Mutant) -> set[Place]:
+def _places_of(mutant: Mutant) -> set[CodePlace]:
     """Return the functions that a mutant replaces. For a constant: its class or module."""
-    places = set[Place]()
+    places = set[CodePlace]()
     for patch in mutant.patches:
         functions = functions_in(getattr_static(patch.owner, patch.name))
         owner = patch.owner
         known = (owner.__module__, owner.__qualname__) if isinstance(owner, type) else (owner.__name__, "")
-        places.update(Place(one.__module__, one.__qualname__) for one in functions)
-        places.update([] if functions else [Place(*known)])
+        places.update(CodePlace(one.__module__, one.__qualname__) for one in functions)
+        places.update([] if functions else [CodePlace(*known)])
     return places
 
 

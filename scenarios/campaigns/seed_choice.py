@@ -26,13 +26,13 @@ _FUNCTION_WEIGHT, _MODULE_WEIGHT, _PACKAGE_WEIGHT = 20, 5, 1
 _RUNS_PER_OUTCOME = (1, 2, 4, 8, 16, 32, 64)
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """A function or class of a module, by its qualified name. Empty: the whole module."""
 
     module: str
     function: str
 
-    def contains(self, other: "Place") -> bool:
+    def contains(self, other: "CodePlace") -> bool:
         """Return whether this place is `other` or encloses it."""
         same = not self.function or f"{other.function}.".startswith(f"{self.function}.")
         return self.module == other.module and same
@@ -51,14 +51,14 @@ class MeasuredRun(NamedTuple):
 class MeasuredRuns(msgspec.Struct, frozen=True):
     """Runs of scenarios, with the outcomes of the store's conditions that each reached."""
 
-    places: list[Place]
+    places: list[CodePlace]
     """The place of each outcome."""
     runs: list[MeasuredRun]
 
     def save(self, path: Path) -> None:
         path.write_bytes(compress(msgspec.json.encode(self)))
 
-    def runs_for(self, changed: Collection[Place]) -> Iterator[MeasuredRun]:
+    def runs_for(self, changed: Collection[CodePlace]) -> Iterator[MeasuredRun]:
         """Yield the runs that execute a changed place, best first."""
         weighted = self._weighted_masks(changed)
         relevant = reduce(or_, weighted.values())
@@ -82,18 +82,18 @@ class MeasuredRuns(msgspec.Struct, frozen=True):
                 missing &= ~sum(1 << outcome for outcome in _ones(new) if counts[outcome] >= wanted)
                 yield self.runs[number]
 
-    def counts_for(self, changed: Collection[Place]) -> tuple[Counter[str], Counter[str]]:
+    def counts_for(self, changed: Collection[CodePlace]) -> tuple[Counter[str], Counter[str]]:
         """Return by scenario: its runs that execute a changed place, and all its runs."""
         executing = Counter(self.runs[number].scenario for number in self._executing(changed))
         return executing, Counter(run.scenario for run in self.runs)
 
-    def _executing(self, changed: Collection[Place]) -> Sequence[int]:
+    def _executing(self, changed: Collection[CodePlace]) -> Sequence[int]:
         """Return the indexes of the runs that execute a changed place; of all runs, if no run executes any."""
         mask = self._mask(lambda place: any(one.contains(place) for one in changed))
         found = [number for number, run in enumerate(self.runs) if int(run.reached, 16) & mask]
         return found or range(len(self.runs))
 
-    def _weighted_masks(self, changed: Collection[Place]) -> dict[int, int]:
+    def _weighted_masks(self, changed: Collection[CodePlace]) -> dict[int, int]:
         """Return disjoint sets of outcomes by their weight: those in changed places, in their modules, their
         packages."""
         modules = {one.module for one in changed}
@@ -105,7 +105,7 @@ class MeasuredRuns(msgspec.Struct, frozen=True):
             return {_PACKAGE_WEIGHT: self._mask(lambda place: True)}
         return {_FUNCTION_WEIGHT: inside, _MODULE_WEIGHT: beside, _PACKAGE_WEIGHT: near}
 
-    def _mask(self, holds: Callable[[Place], bool]) -> int:
+    def _mask(self, holds: Callable[[CodePlace], bool]) -> int:
         return sum(1 << number for number, place in enumerate(self.places) if holds(place))
 
 

@@ -34,10 +34,10 @@ def merged(parts: Iterable[CountedRuns]) -> CountedRuns:
 
 
 def write_measured_runs(counted: CountedRuns, path: Path) -> None:
-    from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, Place
+    from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace
 
     # not above, because an import of the package must follow `count_conditions`
-    places = [Place(condition.module, condition.function) for condition, _ in counted.outcomes]
+    places = [CodePlace(condition.module, condition.function) for condition, _ in counted.outcomes]
     runs = [
         MeasuredRun(run.scenario, run.seed, run.cpu_seconds, f"{sum(1 << number for number in run.reached):x}")
         for run in counted.runs

@@ -9,7 +9,7 @@ import pytest
 from tests.conditions import counting
 from tests.conditions.counted_runs import CountedRun, CountedRuns, merged
 from tests.conditions.counting import COUNTERS, REACHED, Condition, counting_tree, outcome_of
-from tornlog.scenarios.campaigns.seed_choice import Place, measured_runs
+from tornlog.scenarios.campaigns.seed_choice import CodePlace, measured_runs
 
 
 @pytest.fixture(autouse=True)
@@ -96,5 +96,5 @@ def test_the_command_prints_outcomes_that_no_seed_reaches_and_writes_the_runs(tm
     (run,) = measured.runs
     assert (run.scenario, run.seed) == ("clean-shutdown", 0)
     places = [measured.places[number] for number in range(len(measured.places)) if int(run.reached, 16) >> number & 1]
-    assert Place("tornlog.store.message_store", "MessageStore.put_message") in places
-    assert Place("tornlog.store.broker.broker", "Broker.start") not in places
+    assert CodePlace("tornlog.store.message_store", "MessageStore.put_message") in places
+    assert CodePlace("tornlog.store.broker.broker", "Broker.start") not in places

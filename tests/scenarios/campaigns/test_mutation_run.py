@@ -19,7 +19,7 @@ from tornlog.scenarios.campaigns.mutation_run import (
     run_mutant,
     run_mutants,
 )
-from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, Place
+from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace
 from tornlog.scenarios.campaigns.seeds import SeedResult, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS, SWARM
 from tornlog.scenarios.mutants import MUTANTS
@@ -112,7 +112,7 @@ def test_measured_runs_that_execute_the_mutated_code_run_first(monkeypatch: pyte
 
     monkeypatch.setattr(mutation_run, "run_seed", held)
     monkeypatch.setattr(mutation_run, "process_time", count().__next__)  # one second per run
-    places = [Place(GroupCommitService.__module__, f"GroupCommitService.{name}") for name in ("submit", "other")]
+    places = [CodePlace(GroupCommitService.__module__, f"GroupCommitService.{name}") for name in ("submit", "other")]
     reached = {(PLAIN.name, 0): "2", (PLAIN.name, 1): "1", (OTHER.name, 0): "2", (OTHER.name, 1): "2"}
     MeasuredRuns(places, [MeasuredRun(*run, 1.0, mask) for run, mask in reached.items()]).save(tmp_path / "runs")
     assert mutation_run._places_of(MUTANTS["ack-before-flush"]) == {places[0]}
@@ -126,7 +126,10 @@ def test_measured_runs_that_execute_the_mutated_code_run_first(monkeypatch: pyte
 
 def test_the_place_of_a_constant_is_its_class_or_module() -> None:
     constants = mutant_of_patches(Patch(cleaning, "MANUAL_PASSES", 1), Patch(Segment, "__doc__", ""))
-    assert mutation_run._places_of(constants) == {Place(cleaning.__name__, ""), Place(Segment.__module__, "Segment")}
+    assert mutation_run._places_of(constants) == {
+        CodePlace(cleaning.__name__, ""),
+        CodePlace(Segment.__module__, "Segment"),
+    }
 
 
 def test_a_found_mutant_names_scenario_invariant_and_cost() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, Place, measured_runs
+from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace, measured_runs
 
-CHANGED, BESIDE = Place("p.m", "C.changed"), Place("p.m", "C.beside")
-NEAR, FAR = Place("p.other", "near"), Place("q.far", "far")
+CHANGED, BESIDE = CodePlace("p.m", "C.changed"), CodePlace("p.m", "C.beside")
+NEAR, FAR = CodePlace("p.other", "near"), CodePlace("q.far", "far")
 PLACES = [CHANGED, CHANGED, CHANGED, BESIDE, NEAR, FAR]
 
 
@@ -16,7 +16,7 @@ def run(seed: int, *outcomes: int, cost: float = 1.0) -> MeasuredRun:
     return MeasuredRun("s", seed, cost, f"{sum(1 << number for number in outcomes):x}")
 
 
-def chosen(runs: list[MeasuredRun], *changed: Place) -> list[int]:
+def chosen(runs: list[MeasuredRun], *changed: CodePlace) -> list[int]:
     return [one.seed for one in MeasuredRuns(PLACES, runs).runs_for(changed or (CHANGED,))]
 
 
@@ -39,12 +39,12 @@ def test_known_outcomes_count_again_until_more_runs_have_reached_them() -> None:
 
 def test_a_class_or_module_contains_its_functions() -> None:
     runs = [run(0, 3), run(1, 5)]
-    assert chosen(runs, Place("p.m", "C")) == chosen(runs, Place("p.m", "")) == [0]
-    assert chosen(runs, Place("p.m", "C.besi")) == [0], "no function has this name; run 0 executes the module"
+    assert chosen(runs, CodePlace("p.m", "C")) == chosen(runs, CodePlace("p.m", "")) == [0]
+    assert chosen(runs, CodePlace("p.m", "C.besi")) == [0], "no function has this name; run 0 executes the module"
 
 
 def test_for_code_that_no_run_executes_all_runs_are_chosen() -> None:
-    assert chosen([run(0, 4), run(1, 4, 5)], Place("z", "f")) == [1, 0]
+    assert chosen([run(0, 4), run(1, 4, 5)], CodePlace("z", "f")) == [1, 0]
 
 
 def test_scenarios_have_counts_of_their_runs_that_execute_the_function() -> None:
