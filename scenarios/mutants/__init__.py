@@ -10,7 +10,17 @@ from .mutant import Mutant
 OF_BROKERS = (
     *("access", "answers", "broker_clients", "broker_replication", "broker_settings", "brokers", "client_calls"),
     *("client_requests", "client_variety", "group_changes", "late_answers", "name_server_answers", "name_servers"),
-    *("filters", "operators", "pulls", "registration", "request_fields", "retries", "simultaneous", "slaves"),
+    *(
+        "filters",
+        "operators",
+        "pulls",
+        "queue_figures",
+        "registration",
+        "request_fields",
+        "retries",
+        "simultaneous",
+        "slaves",
+    ),
 )
 """Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 

@@ -118,5 +118,48 @@ def check_earliest_time(queue: Queue, answered_ms: int, first_ms: int | None) ->
         yield _violation(f"wrong first time of {queue[0]}/{queue[1]}", "timestamp", first_ms, answered_ms)
 
 
+def check_last_time(queue: Queue, answered_ms: int, last_ms: int | None) -> Iterator[Violation]:
+    """Yield a wrong store time of a queue's last message in GET_TOPIC_STATS_INFO.
+
+    last_ms: the store time of the message before the answered end, None if it was not read.
+    """
+    record_tried("READ")
+    if last_ms is not None and answered_ms != last_ms:
+        yield _violation(f"wrong last time of {queue[0]}/{queue[1]}", "lastUpdateTimestamp", last_ms, answered_ms)
+
+
+class QueueEntry(NamedTuple):
+    """An entry of a consume queue: the place of a message in the log."""
+
+    log_offset: int
+    size_bytes: int
+
+
+def check_queue_entries(
+    ledger: Ledger, queue: Queue, asked: range, entries: Mapping[int, QueueEntry], bounds: QueueBounds
+) -> Iterator[Violation]:
+    """Yield each error in the entries that QUERY_CONSUME_QUEUE returned.
+
+    asked: the requested queue offsets. bounds: the begin of the queue in the answer, and its end before the request.
+    """
+    record_tried("READ")
+    name = f"{queue[0]}/{queue[1]}"
+    expected = range(max(asked.start, bounds.low), min(asked.stop, bounds.high))
+    missing = [offset for offset in expected if offset not in entries]
+    if missing:
+        yield _violation(f"entries of {name} are missing", "queueData", f"an entry at {missing[0]}", "none")
+    beyond = [offset for offset in entries if offset not in asked]
+    if beyond:
+        yield _violation(f"entries of {name} that were not asked for", "queueData", asked, f"an entry at {beyond[0]}")
+    for put in ledger.puts:
+        found = entries.get(-1 if put.queue_offset is None else put.queue_offset)
+        if put.place != queue or put.physical_offset is None or put.name in ledger.lost_puts or found is None:
+            continue
+        # A broker adds properties, so the size is known only after the record was received or read.
+        known = QueueEntry(put.physical_offset, found.size_bytes if put.wrote_bytes is None else put.wrote_bytes)
+        if found != known:
+            yield _violation(f"the entry of {put.name} in {name} is wrong", "queueData", known, found)
+
+
 def _violation(summary: str, field: str, expected: object, found: object) -> Violation:
     return Violation("READ", f"a lookup: {summary}", field=field, expected=str(expected), found=str(found))

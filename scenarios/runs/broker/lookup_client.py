@@ -2,13 +2,19 @@
 
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MIN_OFFSET  GET_MAX_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
+    GET_TOPIC_STATS_INFO  QUERY_CONSUME_QUEUE
 
 Most lookups at a broker with slaves ask a slave, also after the death of the master. The answer of a slave must
 contain the messages that the slave has dispatched.
-Source: RocketMQ MQAdminImpl, and the commands queryMsgByKey, queryMsgById and queryMsgByOffset of mqadmin.
+Source: RocketMQ MQAdminImpl, and the commands queryMsgByKey, queryMsgById, queryMsgByOffset, topicStatus and queryCq of
+mqadmin.
 """
 
+import re
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
@@ -41,6 +47,9 @@ _STORE_TIME_CHANCE = 0.4
 _MISSING_CHANCE = 0.1
 GROUP = "lookups"
 _SLAVE_CHANCE = 0.7
+_COUNTS = (1, 2, 10, 1_000)
+_QUEUE_FIGURES = re.compile(rb'(\{"brokerName":[^{}]*\}):(\{[^{}]*\})')
+"""A queue as the key of a table, and its figures."""
 
 
 class LookupClient(BrokerUser):
@@ -49,7 +58,9 @@ class LookupClient(BrokerUser):
     def __init__(self, run: UserContext, number: int, queues: list[BrokerQueue]) -> None:
         super().__init__(run, f"lookup-{number}", LOOKUPS_NET + number)
         self._queues = queues
+        self._forms = run.streams(f"{self.name}/forms")
         self._looks: list[Callable[[], None]] = [self._look_by_key, self._look_by_id, self._look_at_queue]
+        self._looks_at_queues = self._look_at_bounds, self._look_at_bounds, self._look_at_topic, self._look_at_entries
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -160,6 +171,9 @@ class LookupClient(BrokerUser):
         self._draw_slave(queue.broker)
         if self._slave is not None and self._begin_of_log(queue.broker):
             return  # the slave began with its master's last file
+        self._forms.choice(self._looks_at_queues, "look at a queue")(queue)
+
+    def _look_at_bounds(self, queue: BrokerQueue) -> None:
         if self.stream.chance(_MISSING_CHANCE, "missing queue"):
             self._look_at_missing_queue(queue)
             return
@@ -172,21 +186,63 @@ class LookupClient(BrokerUser):
             self._find_earliest_time(queue)
 
     def _find_bounds(self, queue: BrokerQueue) -> QueueBounds | None:
-        ledger = self.run.accounts[queue.broker].ledger
         asked_in, dispatched_to = self._start_of(queue.broker), self._dispatched_to(queue.broker)
         low = self._ask_about_queue(RequestCode.GET_MIN_OFFSET, queue, "offset")
         high = self._ask_about_queue(RequestCode.GET_MAX_OFFSET, queue, "offset")
-        if low is None or high is None or asked_in != self._start_of(queue.broker) or queue.topic not in ledger.topics:
+        if low is None or high is None:
             return None
+        found = QueueBounds(low, high)
+        return found if self._check_bounds(queue, found, asked_in, dispatched_to) else None
+
+    def _check_bounds(self, queue: BrokerQueue, found: QueueBounds, asked_in: object, dispatched_to: int) -> bool:
+        """Check bounds in an answer. Return False if they cannot be judged.
+
+        asked_in, dispatched_to: `_start_of` and `_dispatched_to` before the request.
+        """
+        ledger = self.run.accounts[queue.broker].ledger
+        if asked_in != self._start_of(queue.broker) or queue.topic not in ledger.topics:
+            return False
         if self._slave is not None and self._begin_of_log(queue.broker):
-            return None  # the slave had no log before the request, and began with its master's last file meanwhile
+            return False  # the slave had no log before the request, and began with its master's last file meanwhile
         place = queue, self._slave
         known_in, before = self._bounds.get(place, (-1, QueueBounds(0, 0)))
-        found = QueueBounds(low, high)
         before = before if known_in == asked_in else QueueBounds(0, 0)
         self.run.report(lookups.check_queue_bounds(ledger, queue.queue, found, before, dispatched_to))
         self._bounds[place] = asked_in, found
-        return found
+        return True
+
+    def _look_at_topic(self, queue: BrokerQueue) -> None:
+        """Ask for the bounds of all queues of a topic, and for the store times of their last messages."""
+        asked_in, dispatched_to = self._start_of(queue.broker), self._dispatched_to(queue.broker)
+        reply = self.ask(queue.broker, make_request(RequestCode.GET_TOPIC_STATS_INFO, topic=queue.topic))
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            return
+        for place, figures in _QUEUE_FIGURES.findall(reply.response.body):
+            one, found = queue._replace(queue_id=msgspec.json.decode(place)["queueId"]), msgspec.json.decode(figures)
+            bounds = QueueBounds(found["minOffset"], found["maxOffset"])
+            if self._check_bounds(one, bounds, asked_in, dispatched_to):
+                last_ms = self._store_time_at(one, bounds.high - 1).get(bounds.high - 1)
+                self.run.report(lookups.check_last_time(one.queue, found["lastUpdateTimestamp"], last_ms))
+
+    def _look_at_entries(self, queue: BrokerQueue) -> None:
+        bounds = self._find_bounds(queue)
+        if bounds is None:
+            return
+        first, count = self._forms.randbelow(bounds.high + 2, "first entry"), self._forms.choice(_COUNTS, "entries")
+        fields = {"topic": queue.topic, "queueId": queue.queue_id, "index": first, "count": count}
+        reply = self.ask(queue.broker, make_request(RequestCode.QUERY_CONSUME_QUEUE, **fields))
+        ledger = self.run.accounts[queue.broker].ledger
+        if reply is None or not reply.is_of_this_life or queue.topic not in ledger.topics:
+            return
+        answer: dict[str, Any] = {"minQueueIndex": 0 if not ledger.expired_to else bounds.high, "queueData": []}
+        answer |= msgspec.json.decode(reply.response.body) if reply.is_success else {}
+        low = answer["minQueueIndex"]
+        if low > max(first, bounds.low):
+            return  # messages have expired, perhaps between the entries and the begin of the queue
+        entries = [lookups.QueueEntry(each["physicOffset"], each["physicSize"]) for each in answer["queueData"]]
+        by_offset, asked = dict(enumerate(entries, max(first, low))), range(first, first + count)
+        known = QueueBounds(low, bounds.high)
+        self.run.report(lookups.check_queue_entries(ledger, queue.queue, asked, by_offset, known))
 
     def _ask_about_queue(self, code: RequestCode, queue: BrokerQueue, field: str, **more: object) -> int | None:
         """Return a number from the answer, None without an answer since the broker's last start."""

@@ -4,10 +4,13 @@ import pytest
 
 from tornlog.scenarios.oracle.invariants.lookups import (
     QueueBounds,
+    QueueEntry,
     check_earliest_time,
+    check_last_time,
     check_missing_queue,
     check_offset_by_time,
     check_queue_bounds,
+    check_queue_entries,
     check_viewed_message,
 )
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -77,3 +80,37 @@ def test_a_dispatched_message_is_found_by_its_id(ledger: Ledger) -> None:
     assert not list(check_viewed_message(ledger, put, 100, [], must_be_there=False))
     (found,) = check_viewed_message(ledger, put, 100, [], must_be_there=True)
     assert (found.invariant, found.expected) == ("READ", "m1")
+
+
+@pytest.mark.parametrize(("last_ms", "wrong"), [(5, 0), (6, 1), (None, 0)])
+def test_the_last_time_of_a_queue_is_that_of_its_last_message(last_ms: int | None, wrong: int) -> None:
+    assert len(list(check_last_time(QUEUE, 5, last_ms))) == wrong
+
+
+KNOWN = {0: QueueEntry(0, 90), 1: QueueEntry(100, 100), 2: QueueEntry(200, 100)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "entries", "summary"),
+    [
+        (range(9), KNOWN, ""),
+        (range(1, 2), {1: KNOWN[1]}, ""),
+        (range(3, 9), {3: QueueEntry(300, 7)}, ""),  # stored since the request
+        (range(1, 9), {1: KNOWN[1]}, "are missing"),
+        (range(2), KNOWN, "not asked for"),
+        (range(1, 2), {1: QueueEntry(100, 99)}, "the entry of m1 in T0/0 is wrong"),
+        (range(1, 2), {1: QueueEntry(101, 100)}, "the entry of m1 in T0/0 is wrong"),
+    ],
+)
+def test_entries_of_a_queue_name_the_places_of_its_messages(
+    ledger: Ledger, asked: range, entries: dict[int, QueueEntry], summary: str
+) -> None:
+    found = [one.summary for one in check_queue_entries(ledger, QUEUE, asked, entries, QueueBounds(0, 3))]
+    assert len(found) == bool(summary)
+    assert all(summary in one for one in found)
+
+
+def test_entries_before_the_begin_of_a_queue_may_be_missing(ledger: Ledger) -> None:
+    entries = {2: KNOWN[2]}
+    assert not list(check_queue_entries(ledger, QUEUE, range(9), entries, QueueBounds(2, 3)))
+    assert list(check_queue_entries(ledger, QUEUE, range(9), entries, QueueBounds(1, 3)))

@@ -88,6 +88,7 @@ USERS: dict[str, UserRequests] = {
         (
             *(Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID, Code.PULL_MESSAGE, Code.GET_MIN_OFFSET),
             *(Code.GET_MAX_OFFSET, Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_EARLIEST_MSG_STORETIME),
+            *(Code.GET_TOPIC_STATS_INFO, Code.QUERY_CONSUME_QUEUE),
         ),
         has("index.seekers"),
     ),
