@@ -34,7 +34,7 @@ def merged(parts: Iterable[CountedRuns]) -> CountedRuns:
 
 
 def write_measured_runs(counted: CountedRuns, path: Path) -> None:
-    from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace
+    from tornlog.scenarios.campaigns.seed_choice import CodePlace, MeasuredRun, MeasuredRuns
 
     # not above, because an import of the package must follow `count_conditions`
     places = [CodePlace(condition.module, condition.function) for condition, _ in counted.outcomes]

@@ -19,7 +19,7 @@ from tornlog.scenarios.campaigns.mutation_run import (
     run_mutant,
     run_mutants,
 )
-from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace
+from tornlog.scenarios.campaigns.seed_choice import CodePlace, MeasuredRun, MeasuredRuns
 from tornlog.scenarios.campaigns.seeds import SeedResult, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS, SWARM
 from tornlog.scenarios.mutants import MUTANTS

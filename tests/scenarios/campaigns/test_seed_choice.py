@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.scenarios.campaigns.seed_choice import MeasuredRun, MeasuredRuns, CodePlace, measured_runs
+from tornlog.scenarios.campaigns.seed_choice import CodePlace, MeasuredRun, MeasuredRuns, measured_runs
 
 CHANGED, BESIDE = CodePlace("p.m", "C.changed"), CodePlace("p.m", "C.beside")
 NEAR, FAR = CodePlace("p.other", "near"), CodePlace("q.far", "far")
