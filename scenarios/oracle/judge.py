@@ -178,6 +178,23 @@ class Judge:
             found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
+    def watch_queue_flushes(self, store: MessageStore, disk: Disk) -> None:
+        """Check the checkpoint after each advance of its queue time, because a later flush may hide an error."""
+        flush, checkpoint = store.flush_queues, store.checkpoint
+        take_sample, checked_ms = flush.on_interval, checkpoint.logics_msg_timestamp_ms
+
+        def on_interval() -> None:
+            nonlocal checked_ms
+            take_sample()
+            with self._kernel.without_scheduling_points():
+                if checkpoint.logics_msg_timestamp_ms == checked_ms:
+                    return
+                checked_ms = checkpoint.logics_msg_timestamp_ms
+                found = list(side_files.check_checkpoint(store, disk, self._ledger))
+            self.report(found)
+
+        flush.on_interval = on_interval
+
     def judge_delivery_progress(self, store: MessageStore, disk: Disk, content: bytes) -> None:
         """Check the progress of delayed delivery before the store writes it."""
         with self._kernel.without_scheduling_points():
