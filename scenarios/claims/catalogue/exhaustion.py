@@ -13,7 +13,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
-    ).with_late_optional(0.3, full_quota=FULL_QUOTA),
+    ).with_late_optional(0.5, full_quota=FULL_QUOTA),
     # Space becomes free later, or when retention deletes old segments. In some runs the disk is full when the store
     # starts and must build queues.
     Scenario.define(
@@ -34,7 +34,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     )
     .with_late_optional(0.3, kept_segments={"retention": {"forcibly": (False,)}})
     .with_late_optional(0.4, small_queues={"consume_queue_bytes": (60,), "topics": (2,), "queues_per_topic": (2,)})
-    .with_late_optional(0.3, full_quota=FULL_QUOTA),
+    .with_late_optional(0.5, full_quota=FULL_QUOTA),
     Scenario.define(
         "service-died",
         "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "
@@ -80,6 +80,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "stop", "stop in traffic", "crash at rest"),
     )
     .with_late_optional(0.4, retention={"retention": {"deletes_segments": (True,)}})
-    .with_late_optional(0.35, failed_writes={"faults": {"failed_write_chance": (0.1,)}})
-    .with_late_optional(0.3, full_quota=FULL_QUOTA),
+    .with_late_optional(0.35, failed_writes={"faults": {"failed_write_chance": (0.1, 0.3)}})
+    .with_late_optional(0.5, full_quota=FULL_QUOTA),
 )

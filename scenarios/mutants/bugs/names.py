@@ -7,6 +7,7 @@ from ....store.index.index_service import IndexFiles
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues.consume_queue_table import ConsumeQueueTable
+from ....store.side_file import SideFile
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.disturbances import SLOW_CREATIONS
 from ...claims.catalogue.recovery import KILLED_REMOVALS
@@ -69,3 +70,11 @@ def load_as_durable(self: SegmentQueue, *, before_loss: Callable[[], None] | Non
 def leave_names_unsynced(self: IndexFiles) -> None:
     """The names of index files are not synced."""
     bit()
+
+
+@bug("side-file-directory-not-synced", SideFile, "_make_directory", found_by=("META",))
+@needs(consuming={"commits_offsets": (True,)}, consumers=(1, 2), endings=("crash at rest",), disk=("strict-posix",))
+def make_unsynced_directory(self: SideFile) -> None:
+    """The new directory of a progress file is not synced, so a power cut removes it with all progress."""
+    if bit(self._files.status(self._directory) is None):
+        self._files.make_directories(self._directory)
