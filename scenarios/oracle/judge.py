@@ -179,7 +179,10 @@ class Judge:
         self.report(found)
 
     def watch_queue_flushes(self, store: MessageStore, disk: Disk) -> None:
-        """Check the checkpoint after each advance of its queue time, because a later flush may hide an error."""
+        """Check the checkpoint after each advance of its queue time, if a queue file has an unsynced name.
+
+        A later flush may hide the error.
+        """
         flush, checkpoint = store.flush_queues, store.checkpoint
         take_sample, checked_ms = flush.on_interval, checkpoint.logics_msg_timestamp_ms
 
@@ -190,6 +193,9 @@ class Judge:
                 if checkpoint.logics_msg_timestamp_ms == checked_ms:
                     return
                 checked_ms = checkpoint.logics_msg_timestamp_ms
+                rows = [queue.queue.segments for queue in store.queues.all_queues()]
+                if all(disk.is_file_durable(segment.file.path, 0, 0) for row in rows for segment in row):
+                    return
                 found = list(side_files.check_checkpoint(store, disk, self._ledger))
             self.report(found)
 

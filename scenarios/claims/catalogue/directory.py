@@ -54,8 +54,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
     .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}})
     .with_late_optional(0.15, hours_of_deletion=_HOURS_OF_DELETION)
-    .with_late_optional(0.25, name_crashes=NAME_CRASHES)
-    .with_late_optional(0.1, slow_creations=SLOW_CREATIONS),
+    .with_late_optional(0.25, name_crashes=NAME_CRASHES),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",

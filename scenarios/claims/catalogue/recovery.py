@@ -92,7 +92,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         flush={"thorough_interval_ms": (2000,)},
         endings=("crash at rest", "crash in traffic"),
         lives=(1, 2),
-    ).with_late_optional(0.35, slow_creations=SLOW_CREATIONS),
+    ).with_late_optional(0.2, slow_creations=SLOW_CREATIONS),
     # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.define(
         "torn-record",
