@@ -143,7 +143,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         commit_log_bytes=(1024, 1024, 2048),
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
-    ).with_late_optional(0.3, slow_creations=SLOW_CREATIONS),
+    ).with_late_optional(0.15, slow_creations=SLOW_CREATIONS),
     # The root, the log directories and all their parents are new. A process may die before it syncs them.
     Scenario.define(
         "root-directory-durable",

@@ -12,13 +12,15 @@ NO_SPACE_IN_WRITE_BACK = {"faults": {"sync_error": ("ENOSPC", "EDQUOT")}}
 """Syncs fail because no space is left for the data, which does not mean that a later sync can succeed."""
 SLOW_CREATIONS: Mapping[str, Any] = {
     "faults": {"slow_io_chance": (0.5,), "slow_io_ms_max": (3000,)},
-    "consume_queue_bytes": (20, 40),
+    "consume_queue_bytes": (40,),
+    "index": {"slots": (0,)},
+    "producers": (1,),
     "topics": (2,),
     "queues_per_topic": (2, 4),
     "pauses": {"chance": (1.0,), "ms_max": (3000,)},
     "flush": {"thorough_interval_ms": (2000,)},
 }
-"""Queue files of one or two entries, created so slowly that flushes of all queues begin and end meanwhile."""
+"""Queue files of two entries, created so slowly that flushes of all queues begin and end meanwhile."""
 NAME_CRASHES: Mapping[str, Any] = {"crash_aim": ("name",)}
 """Crashes between the removal or rename of a name and its sync."""
 FULL_QUOTA: Mapping[str, Any] = {"faults": {"space_error": ("EDQUOT",)}}
