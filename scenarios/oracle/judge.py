@@ -179,7 +179,7 @@ class Judge:
         self.report(found)
 
     def watch_queue_flushes(self, store: MessageStore, disk: Disk) -> None:
-        """Check the checkpoint after each advance of its queue time, if a queue file has an unsynced name.
+        """Check the checkpoint after each advance of its queue time, if a flushed queue file has an unsynced name.
 
         A later flush may hide the error.
         """
@@ -193,8 +193,9 @@ class Judge:
                 if checkpoint.logics_msg_timestamp_ms == checked_ms:
                     return
                 checked_ms = checkpoint.logics_msg_timestamp_ms
-                rows = [queue.queue.segments for queue in store.queues.all_queues()]
-                if all(disk.is_file_durable(segment.file.path, 0, 0) for row in rows for segment in row):
+                paths = [segment.file.path for each in store.queues.all_queues() for segment in each.queue.segments]
+                new = [disk.content(path)[:8] for path in paths if not disk.is_file_durable(path, 0, 0)]
+                if not any(int.from_bytes(first_offset) < flush.durable_to.get() for first_offset in new):
                     return
                 found = list(side_files.check_checkpoint(store, disk, self._ledger))
             self.report(found)
