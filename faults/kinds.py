@@ -254,7 +254,7 @@ class FaultKind(StrEnum):
         "disk full",
         "a file could not be created or extended because the disk was full",
         "no free block is left",
-        "ENOSPC; a write through a descriptor first writes the part that fits",
+        "ENOSPC, or EDQUOT (space_error); a write through a descriptor first writes the part that fits",
         "write(2), posix_fallocate(3), ERRORS",
     )._replace(knob="capacity_bytes", excuses=Excuse.NO_SPACE)
     FAILED_WRITE = _write(

@@ -20,6 +20,8 @@ FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 """File systems with a model of failed syncs."""
 SYNC_ERRORS = ("EIO", "ENOSPC", "EDQUOT")
 """Errors of failed syncs, by their names in `errno`."""
+SPACE_ERRORS = ("ENOSPC", "EDQUOT")
+"""Errors of operations without space, by their names in `errno`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class FaultPlan:
     """The file system, one of FAILING_SYNCS, whose rules apply after a failed sync (`disk.syncs`)."""
     sync_error: str = "EIO"
     """The error of failed syncs, one of SYNC_ERRORS. A full disk or quota can fail the allocation in a write-back."""
+    space_error: str = "ENOSPC"
+    """The error of operations that find no space, one of SPACE_ERRORS. EDQUOT: the user's quota is full."""
     failed_write_back_chance: float = 0.0
     """Chance per sync of a file, which then reports a failed background write-back of a page."""
     failed_directory_sync_chance: float = 0.0
@@ -69,6 +73,7 @@ class FaultPlan:
         for name, found, known in (
             ("failing_sync", self.failing_sync, FAILING_SYNCS),
             ("sync_error", self.sync_error, SYNC_ERRORS),
+            ("space_error", self.space_error, SPACE_ERRORS),
         ):
             if found not in known:
                 raise ValueError(f"{name}: expected one of {', '.join(known)}, found {found}")

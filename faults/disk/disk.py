@@ -7,6 +7,7 @@ directory. A run has the same numbers in each execution, so "crash during operat
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -26,7 +27,7 @@ from ..kinds import FaultKind
 from ..plan import NO_FAULTS, FaultPlan, without_transient_faults
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .cached_images import CachedImages
-from .changes import Change
+from .changes import Change, parent_of
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
 from .image import DamagedRange, Image
@@ -100,6 +101,7 @@ class Disk:
         self._check_unfinished()
         self._mounted.append(machine)
         self._was_killed = False
+        self._injector.failed_writes.clear()
         return SimFiles(machine, self._volume, self._syncs)
 
     @property
@@ -214,6 +216,20 @@ class Disk:
     def is_name_durable(self, path: str) -> bool:
         """Whether the name survives a crash on every file system. For judges."""
         return self._names.current.inode(path) is not None and self._names.is_name_durable(path)
+
+    def is_file_durable(self, path: str, start: int, end: int) -> bool:
+        """As `is_durable`, and whether the file's name and all directories above it survive. For judges."""
+        names, at = self._names, path
+        if not self.is_durable(path, start, end):
+            return False
+        while at != "/" and names.is_name_durable(at):
+            at = parent_of(at)
+        return at == "/"
+
+    @property
+    def failed_writes(self) -> AbstractSet[str]:
+        """The files to which a write through a descriptor failed since the last mount, except for lack of space."""
+        return self._injector.failed_writes
 
     def undurable_names(self, directory: str) -> list[str]:
         """Return the paths in a directory that a crash may remove or restore on some file system. For judges."""

@@ -133,8 +133,9 @@ class FaultInjector:
     """
 
     __slots__ = (
-        *("_chances", "_stalled_until_ns", "aim", "crash_at", "damage", "faults", "injected", "kernel", "crash_site"),
-        *("moment", "operations", "slow_until_ns", "stopped", "stream", "struck", "page_in_fault_names"),
+        *("_chances", "_stalled_until_ns", "aim", "crash_at", "crash_site", "damage", "failed_writes", "faults"),
+        *("injected", "kernel", "moment", "operations", "page_in_fault_names", "slow_until_ns", "stopped", "stream"),
+        "struck",
     )
 
     def __init__(self, kernel: Kernel, stream: Stream, faults: FaultPlan) -> None:
@@ -142,6 +143,7 @@ class FaultInjector:
         self.stream = stream
         self.injected: Counter[str] = Counter()
         self.damage: list[DamagedRange] = []
+        self.failed_writes: set[str] = set()
         self._stalled_until_ns = 0
         self.slow_until_ns = 0
         self.operations = 0
@@ -195,6 +197,7 @@ class FaultInjector:
     def writable_bytes(self, path: str, size_bytes: int) -> int:
         """Return how many bytes a descriptor write writes, at least 1. OSError(EIO): the operation fails."""
         if self.inject_if(FaultKind.FAILED_WRITE, path):
+            self.failed_writes.add(path)
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
             # The default is one missing byte, the smallest deviation.

@@ -97,6 +97,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds_error(at, end)
         if injector.stopped:
+            injector.failed_writes.add(self.path)
             raise os_error(injector.stopped, self.path)
         if type(data) is not bytes:
             data = bytes(data)

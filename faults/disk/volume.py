@@ -94,20 +94,20 @@ class Volume:
         return self.usable_bytes(path) >= more_bytes
 
     def check_creation(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if the disk is full, or by chance."""
+        """Raise OSError(ENOSPC or EDQUOT) if the disk is full, or by chance."""
         if self.usable_bytes(path) == 0:
             raise self.disk_full_error(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
-            raise os_error(errno.ENOSPC, path)
+            raise self._space_error(path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
         if not self.has_room(path, more_bytes):
             raise self.disk_full_error(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if more_bytes do not fit, or by chance."""
+        """Raise OSError(ENOSPC or EDQUOT) if more_bytes do not fit, or by chance."""
         if self.injector.inject_if(FaultKind.FAILED_EXTEND, path):
-            raise os_error(errno.ENOSPC, path)
+            raise self._space_error(path)
         if not self.injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
@@ -132,7 +132,10 @@ class Volume:
 
     def disk_full_error(self, path: str) -> OSError:
         self.injector.count_fault(FaultKind.DISK_FULL, path)
-        return os_error(errno.ENOSPC, path)
+        return self._space_error(path)
+
+    def _space_error(self, path: str) -> OSError:
+        return os_error(getattr(errno, self.injector.faults.space_error), path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
         """Lock a file. BlockingIOError: a living machine, possibly the caller's, holds the lock."""

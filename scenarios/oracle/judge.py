@@ -178,6 +178,30 @@ class Judge:
             found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
+    def watch_queue_flushes(self, store: MessageStore, disk: Disk) -> None:
+        """Check the checkpoint after each advance of its queue time, if a flushed queue file has an unsynced name.
+
+        A later flush may hide the error.
+        """
+        flush, checkpoint = store.flush_queues, store.checkpoint
+        take_sample, checked_ms = flush.on_interval, checkpoint.logics_msg_timestamp_ms
+
+        def on_interval() -> None:
+            nonlocal checked_ms
+            take_sample()
+            with self._kernel.without_scheduling_points():
+                if checkpoint.logics_msg_timestamp_ms == checked_ms:
+                    return
+                checked_ms = checkpoint.logics_msg_timestamp_ms
+                paths = [segment.file.path for each in store.queues.all_queues() for segment in each.queue.segments]
+                new = [disk.content(path)[:8] for path in paths if not disk.is_file_durable(path, 0, 0)]
+                if not any(int.from_bytes(first_offset) < flush.durable_to.get() for first_offset in new):
+                    return
+                found = list(side_files.check_checkpoint(store, disk, self._ledger))
+            self.report(found)
+
+        flush.on_interval = on_interval
+
     def judge_delivery_progress(self, store: MessageStore, disk: Disk, content: bytes) -> None:
         """Check the progress of delayed delivery before the store writes it."""
         with self._kernel.without_scheduling_points():

@@ -9,9 +9,11 @@ from collections import Counter
 
 from ...faults.disk.fault_injector import CrashTrigger
 
-SYNC, MARK = "sync", "mark"
+SYNC, MARK, NAME = "sync", "mark", "name"
 _OPERATIONS_PER_SYNC = 4
 """About the number of operations between two syncs under sync flush."""
+_OPERATIONS_PER_NAME = 12
+_CHANGES_OF_NAMES = ("unlink", "rename", "remove directory")
 _MARKS = 3
 _OPERATIONS_AFTER_MARK = 3
 
@@ -25,6 +27,22 @@ class SyncTrigger(CrashTrigger):
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
         if "sync" not in kind:
+            return False
+        self._left -= 1
+        return self._left < 0
+
+
+class NameTrigger(CrashTrigger):
+    """Selects the nth removal or rename of a name, or the sync of a directory right after it."""
+
+    def __init__(self, operation: int) -> None:
+        super().__init__()
+        self._left = operation // _OPERATIONS_PER_NAME
+        self._is_changed = False
+
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
+        was_changed, self._is_changed = self._is_changed, kind in _CHANGES_OF_NAMES
+        if not self._is_changed and not (was_changed and kind == "sync directory"):
             return False
         self._left -= 1
         return self._left < 0
@@ -60,4 +78,6 @@ def aimed_trigger(aim: str, operation: int, hits: Counter[str]) -> CrashTrigger 
     """Return the trigger of a crash; None for a crash at the operation with this number."""
     if aim == SYNC:
         return SyncTrigger(operation)
+    if aim == NAME:
+        return NameTrigger(operation)
     return MarkTrigger(operation, hits) if aim == MARK else None

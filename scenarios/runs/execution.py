@@ -182,6 +182,7 @@ class Execution(ABC):
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Raises MachineDied if a disk fault makes the start fail."""
+        self._judge.watch_queue_flushes(store, disk)
         try:
             with self._timed_step("a start", store):
                 store.start()

@@ -16,6 +16,7 @@ from ...store.message_store import MessageStore
 from ...store.retention.cleaning import MANUAL_PASSES, SEGMENTS_PER_PASS
 from ..claims.plan import Plan
 from ..oracle import allowances
+from ..oracle.evidence import record_tried
 from ..oracle.invariants import clean, live, quiescence
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge
@@ -70,6 +71,22 @@ class Settling:
             and store.flags.is_writeable
         ):
             self.judge.report_and_stop("STATUS", "puts succeed after a failed sync", "flags", "refusing", "writeable")
+
+    def await_refusal(self, store: MessageStore, disk: Disk) -> None:
+        """Wait until a store refuses puts because a write to its log failed, except for lack of space.
+
+        Later messages may never become visible, because the failed write comes first.
+        """
+        if disk.failed_writes.isdisjoint(segment.file.path for segment in store.log.segments):
+            return
+        limit_ms = live.commit_ms_max(self.plan) + live.held_up_ms_max(self.plan)
+        deadline_ns = self.kernel.now_ns - self.paused_ns(0) + limit_ms * 1_000_000
+        record_tried("STATUS")
+        while not store.flags.has_failed:
+            if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:
+                summary = "puts succeed after a failed write to the log"
+                self.judge.report_and_stop("STATUS", summary, "flags", "refusing", "writeable")
+            store.world.tasks.sleep(_LOOK_MS_MIN)
 
     def await_deliveries(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. No producer puts meanwhile.

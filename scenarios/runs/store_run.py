@@ -157,6 +157,7 @@ class Run(Execution):
             disk.lift_directory_limits()
             self._judge.judge_services(store, machine, self._progress.manager)
             self._settling.await_visible(store, disk)
+            self._settling.await_refusal(store, disk)
             must_recover_without_restart = allowances.must_recover_without_restart(
                 self._plan, disk
             ) and allowances.has_any_fault(disk)

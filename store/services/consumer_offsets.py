@@ -10,6 +10,7 @@ Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 
 from typing import Any
 
+from ..formats.messages import is_storable_topic
 from ..formats.side_json import decode_side_json, encode_side_json, numbered_offsets, offset_of, table_of
 from ..plugins import AnyMessageStore
 from ..service import Service
@@ -135,12 +136,12 @@ class ConsumerOffsetManager(Service):
         with self._lock:
             for key, offsets in self._offsets.items():
                 for queue_id, offset in offsets.items():
-                    end = store.get_max_offset_in_queue(_topic_of(key), queue_id)
+                    end = _end_of_queue(store, key, queue_id)
                     if offset > end:
                         offsets[queue_id] = end
                         clamped += 1
             for key, offset in self._light_offsets.items():
-                end = store.get_max_offset_in_queue(_topic_of(key), 0)
+                end = _end_of_queue(store, key, 0)
                 if offset > end:
                     self._light_offsets[key] = end
                     clamped += 1
@@ -182,5 +183,7 @@ def decoded_consumer_offsets(raw: bytes, file: str) -> tuple[dict[str, dict[int,
     return offsets, light_offsets
 
 
-def _topic_of(key: str) -> str:
-    return key.rpartition(_SEPARATOR)[0]
+def _end_of_queue(store: AnyMessageStore, key: str, queue_id: int) -> int:
+    topic = key.rpartition(_SEPARATOR)[0]
+    # The file may be damaged or written by another program, so the topic may be one that no queue can have.
+    return store.get_max_offset_in_queue(topic, queue_id) if is_storable_topic(topic) else 0

@@ -30,7 +30,9 @@ def test_no_two_disk_chances_enable_the_same_kind() -> None:
     assert len(found) == len(set(found)) == len(SWITCHES)
 
 
-@pytest.mark.parametrize(("name", "known"), [("failing_sync", "ext4-ordered"), ("sync_error", "EIO")])
-def test_an_unknown_file_system_or_sync_error_is_refused(name: str, known: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "known"), [("failing_sync", "ext4-ordered"), ("sync_error", "EIO"), ("space_error", "ENOSPC")]
+)
+def test_an_unknown_file_system_or_error_is_refused(name: str, known: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}: expected one of {known}.*found EPERM"):
         replace(FaultPlan(), **{name: "EPERM"})

@@ -1,6 +1,7 @@
 """Crashes: power cuts and process kills in traffic, allocation and recovery."""
 
 from ..scenario import Scenario
+from .recovery import KILLED_REMOVALS
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -61,5 +62,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3, 4),
         messages_each=(3, 8),
         consumers=(0,),
-    ),
+    ).with_optional(0.3, killed_removals=KILLED_REMOVALS),
 )

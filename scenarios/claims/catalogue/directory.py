@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .disturbances import FAILED_SPACE_QUERIES, LATE_SEGMENTS
+from .disturbances import FAILED_SPACE_QUERIES, LATE_SEGMENTS, NAME_CRASHES, SLOW_CREATIONS
 
 _FAILED_NAME_SYNCS: Mapping[str, Any] = {
     "heals": (True,),
@@ -53,7 +53,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     )
     .with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES)
     .with_late_optional(0.3, days_off={"retention": {"hours_off": (100,)}, "transactions": {"chance": (0.0,)}})
-    .with_late_optional(0.15, hours_of_deletion=_HOURS_OF_DELETION),
+    .with_late_optional(0.15, hours_of_deletion=_HOURS_OF_DELETION)
+    .with_late_optional(0.25, name_crashes=NAME_CRASHES),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",
@@ -142,7 +143,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         commit_log_bytes=(1024, 1024, 2048),
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
-    ),
+    ).with_late_optional(0.15, slow_creations=SLOW_CREATIONS),
     # The root, the log directories and all their parents are new. A process may die before it syncs them.
     Scenario.define(
         "root-directory-durable",

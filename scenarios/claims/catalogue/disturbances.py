@@ -10,6 +10,21 @@ LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_
 """Puts give up on a new segment after 5 s, and the segment is created later."""
 NO_SPACE_IN_WRITE_BACK = {"faults": {"sync_error": ("ENOSPC", "EDQUOT")}}
 """Syncs fail because no space is left for the data, which does not mean that a later sync can succeed."""
+SLOW_CREATIONS: Mapping[str, Any] = {
+    "faults": {"slow_io_chance": (0.5,), "slow_io_ms_max": (3000,)},
+    "consume_queue_bytes": (40,),
+    "index": {"slots": (0,)},
+    "producers": (1,),
+    "topics": (2,),
+    "queues_per_topic": (2, 4),
+    "pauses": {"chance": (1.0,), "ms_max": (3000,)},
+    "flush": {"thorough_interval_ms": (2000,)},
+}
+"""Queue files of two entries, created so slowly that flushes of all queues begin and end meanwhile."""
+NAME_CRASHES: Mapping[str, Any] = {"crash_aim": ("name",)}
+"""Crashes between the removal or rename of a name and its sync."""
+FULL_QUOTA: Mapping[str, Any] = {"faults": {"space_error": ("EDQUOT",)}}
+"""A quota is full, and not the whole disk."""
 FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}
 EXPIRING_GAPS: Mapping[str, Any] = {
     "retention": {"deletes_segments": (True,)},
@@ -46,7 +61,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         flush={"sync_timeout_ms": (500, 5000)},
     )
     .with_late_optional(0.3, delayed_messages=_DELAYED_WITH_CLOCK_STEPS)
-    .with_late_optional(0.4, last_steps=LAST_STEPS),
+    .with_late_optional(0.4, last_steps=LAST_STEPS)
+    .with_late_optional(0.2, slow_creations=SLOW_CREATIONS),
     # The kernel has evicted clean pages of memory-mapped files. A read of an evicted page waits for the drive or fails.
     Scenario.define(
         "transient-read-error",

@@ -1,7 +1,7 @@
 """Exhaustion: a full disk, a service out of memory, files that cannot be mapped."""
 
 from ..scenario import Scenario
-from .disturbances import FAILED_SPACE_QUERIES
+from .disturbances import FAILED_SPACE_QUERIES, FULL_QUOTA
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -13,7 +13,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
-    ),
+    ).with_late_optional(0.5, full_quota=FULL_QUOTA),
     # Space becomes free later, or when retention deletes old segments. In some runs the disk is full when the store
     # starts and must build queues.
     Scenario.define(
@@ -33,7 +33,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
     )
     .with_late_optional(0.3, kept_segments={"retention": {"forcibly": (False,)}})
-    .with_late_optional(0.4, small_queues={"consume_queue_bytes": (60,), "topics": (2,), "queues_per_topic": (2,)}),
+    .with_late_optional(0.4, small_queues={"consume_queue_bytes": (60,), "topics": (2,), "queues_per_topic": (2,)})
+    .with_late_optional(0.5, full_quota=FULL_QUOTA),
     Scenario.define(
         "service-died",
         "after a service ends with an error, the store reports its name and accepts no puts, and every acknowledged "
@@ -77,5 +78,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 0, 1),
         lives=(1, 2),
         endings=("stop", "stop", "stop in traffic", "crash at rest"),
-    ).with_late_optional(0.4, retention={"retention": {"deletes_segments": (True,)}}),
+    )
+    .with_late_optional(0.4, retention={"retention": {"deletes_segments": (True,)}})
+    .with_late_optional(0.35, failed_writes={"faults": {"failed_write_chance": (0.1, 0.3)}})
+    .with_late_optional(0.5, full_quota=FULL_QUOTA),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
-from .disturbances import EXPIRING_GAPS, NO_SPACE_IN_WRITE_BACK
+from .disturbances import EXPIRING_GAPS, NAME_CRASHES, NO_SPACE_IN_WRITE_BACK, SLOW_CREATIONS
 
 _KILLS: Mapping[str, Any] = {
     "disk": ("process-kill",),
@@ -26,6 +26,17 @@ _UNSYNCED_UNITS: Mapping[str, Any] = {
     "pauses": {"chance": (0.5,), "ms_max": (3_000,)},
 }
 """Syncs of queues and their extension files fail, and the process is killed."""
+KILLED_REMOVALS: Mapping[str, Any] = {
+    **NAME_CRASHES,
+    "disk": ("process-kill",),
+    "commit_log_bytes": (4096,),
+    "messages_each": (1, 2),
+    "directories": {"log_directories": (2, 3, 3)},
+    "index": {"slots": (0,)},
+    "endings": ("crash at rest", *("crash in load",) * 3),
+    "lives": (4,),
+}
+"""A process is killed after a load has removed the only segment in a log directory, before the sync."""
 QUEUE_FLUSHES: Mapping[str, Any] = {
     "disk": ("process-kill",),
     "endings": ("crash at rest",),
@@ -81,7 +92,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         flush={"thorough_interval_ms": (2000,)},
         endings=("crash at rest", "crash in traffic"),
         lives=(1, 2),
-    ),
+    ).with_late_optional(0.2, slow_creations=SLOW_CREATIONS),
     # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.define(
         "torn-record",
@@ -168,5 +179,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", *("crash in load",) * 2),
         consumers=(0,),
         lives=(3, 4),
-    ),
+    ).with_optional(0.35, killed_removals=KILLED_REMOVALS),
 )

@@ -1,8 +1,10 @@
 """Bugs of the transient pool: commits from its buffers to the file."""
 
+from errno import ENOSPC
 from typing import Any
 
 from ....store.errors import is_disk_full
+from ....store.log import transient_pool
 from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, CommitRealTimeService
 from ....store.message_store import MessageStore
@@ -138,3 +140,31 @@ def write_once(self: BufferedSegment, at: int, end: int) -> None:
     """A commit regards all bytes that it gave to a write as written, also if the write took fewer."""
     if at < end:
         bit(self.file.pwrite(at, self._buffer[at:end]) < end - at)
+
+
+# RocketMQ's MappedFile.commit0 logs every error of the write and continues. Its code is in apache/rocketmq#2563.
+@bug("failed-commit-only-noted", CommitRealTimeService, "commit", found_by=("STATUS",))
+@needs(SCENARIOS["write-buffer-kill"].ranges, faults={"failed_write_chance": (0.3,)})
+def commit_and_note(self: CommitRealTimeService, least_pages: int) -> bool:
+    """After a commit fails, the store refuses puts only if the disk is full, not after another error."""
+    try:
+        self._queue.commit(least_pages)
+    except OSError as error:
+        self.last_error = error
+        if not bit(not is_disk_full(error)):
+            self._flags.add_refusal(RefusalReason.DISK_FULL)
+    where = self._queue.committed_where
+    if where == self._committed_where:
+        return False
+    self._committed_where = where
+    self.on_committed()
+    return True
+
+
+@bug("full-quota-ends-commits", transient_pool, "is_disk_full", found_by=("LIVE", "QUIET", "STATUS"))
+@needs(SCENARIOS["full-disk-commit-waits"].ranges, faults={"space_error": ("EDQUOT",), "failed_write_chance": (0.0,)})
+def is_device_full(error: Exception) -> bool:
+    """After a commit that exceeds a quota, the store refuses puts until a restart, although the quota may be raised."""
+    is_full = isinstance(error, OSError) and error.errno == ENOSPC
+    bit(is_full != is_disk_full(error))
+    return is_full

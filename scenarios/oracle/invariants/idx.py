@@ -166,7 +166,7 @@ def check_stopped_index(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """After a clean stop, yield each index file that is not durable."""
     for file in () if store.index is None else store.index.table.files:
         record_tried("IDX")
-        if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
+        if not disk.is_file_durable(file.file.path, 0, file.file.size_bytes):
             summary = "a clean stop left an index file that is not durable"
             yield _index_violation(summary, file.file.path, 0, "file", "durable", "not")
 

@@ -159,9 +159,9 @@ def check_clamped_offsets(
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """CKPT: yield each time in the checkpoint that covers data that is not durable.
 
-    The later of the times in memory and in the file count, because write-back may persist them at any time. File names
-    need not be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
-    seconds. With a ledger, segments that retention may have removed from the disk are not checked.
+    The later of the times in memory and in the file count, because write-back may persist them at any time. Names of
+    files and directories must be durable, too. Records of the checkpoint's own millisecond are not checked, as recovery
+    has a margin of seconds. With a ledger, segments that retention may have removed from the disk are not checked.
     """
     in_file = read_checkpoint_times(store, disk)
     claimed = CheckpointTimes(*map(max, store.checkpoint.values, in_file))
@@ -190,20 +190,20 @@ def _undurable_claims(
         segment
         for queue in store.queues.all_queues()
         for segment in queue.queue.segments
-        if not _is_durable(segment, disk)
+        if not disk.is_file_durable(segment.file.path, 0, segment.size_bytes)
     ]
     if entries:
         log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
         for segment in entries:
-            end = _end_of_entries_below(segment, disk, log_end)
-            if end and not disk.is_durable(segment.file.path, 0, end):
-                yield 1, segment.file.path, end
+            path, end = segment.file.path, _end_of_entries_below(segment, disk, log_end)
+            if end and not disk.is_file_durable(path, 0, end):
+                yield 1, path, end
     yield from ((1, *unit) for unit in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms))
     for file in () if store.index is None else store.index.table.files:
         path, end = file.file.path, file.file.size_bytes
         may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
         is_claimed = file.is_full and file.end_timestamp_ms <= claimed.index_msg_timestamp_ms and not may_be_going
-        if is_claimed and not disk.is_durable(path, 0, end):
+        if is_claimed and not disk.is_file_durable(path, 0, end):
             yield 2, path, end
 
 
@@ -242,7 +242,7 @@ def check_stopped_checkpoint(store: MessageStore, disk: Disk) -> Iterator[Violat
         if found_ms < last_ms:
             summary, times = "a clean stop left a time before that of the last record", _text_of_times(store, found)
             yield Violation("CKPT", summary, path, 8 * number, _TIME_NAMES[number], str(last_ms), str(found_ms), times)
-    if not disk.is_durable(path, 0, _TIMES.size):
+    if not disk.is_file_durable(path, 0, _TIMES.size):
         summary, times = "a clean stop left a checkpoint that is not durable", _text_of_times(store, found)
         yield Violation("CKPT", summary, path, 0, "file", "durable", "not", times)
 

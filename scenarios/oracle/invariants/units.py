@@ -101,5 +101,5 @@ def find_undurable_units(store: MessageStore, disk: Disk, timestamp_ms: int) -> 
             if size_bytes < UNIT.size or stored_ms >= timestamp_ms:
                 break
             end += size_bytes
-        if end and not disk.is_durable(segment.file.path, 0, end):
+        if end and not disk.is_file_durable(segment.file.path, 0, end):
             yield segment.file.path, end

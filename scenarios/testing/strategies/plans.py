@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ....faults.disk.export import export_image
 from ....faults.disk.image import Image
-from ....faults.plan import FAILING_SYNCS, SYNC_ERRORS, FaultPlan
+from ....faults.plan import FAILING_SYNCS, SPACE_ERRORS, SYNC_ERRORS, FaultPlan
 from ....sim.choices import Choices
 from ....sim.policies import Policy
 from ....store.config import StoreConfig
@@ -50,7 +50,7 @@ def _values_of(name: str) -> st.SearchStrategy[Any]:
         return st.just(0.0) | st.floats(0.0, 1.0)
     if name.endswith("_ms_max"):
         return st.integers(1, _MS_MAX)
-    named = {"failing_sync": FAILING_SYNCS, "sync_error": SYNC_ERRORS}
+    named = {"failing_sync": FAILING_SYNCS, "sync_error": SYNC_ERRORS, "space_error": SPACE_ERRORS}
     return st.sampled_from(named[name]) if name in named else st.booleans()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.faults.rigs import Rig
+from tornlog.faults.plan import FaultPlan
 
 
 def no_space_error(attempt: Callable[[], Any]) -> OSError:
@@ -172,3 +173,13 @@ def test_a_judge_reads_the_visible_content(rig: Any) -> None:
 
     assert rig.disk.content("/a") == b"\0xy\0"
     assert rig.disk.content("/b") == b""
+
+
+def test_a_full_quota_is_reported_by_its_own_error() -> None:
+    rig = Rig(faults=FaultPlan(space_error="EDQUOT"))
+    rig.disk.capacity_bytes = 10
+    with pytest.raises(OSError, match="Disk quota exceeded") as failure:
+        rig.files.map("/a", 11)
+
+    assert failure.value.errno == errno.EDQUOT
+    assert rig.injected["disk full"] == 1

@@ -1,5 +1,6 @@
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,6 +41,28 @@ def test_a_created_or_removed_name_is_undurable_until_its_directory_is_synced(ri
     assert rig.disk.undurable_names("/") == []
     files.unlink("/a")
     assert rig.disk.undurable_names("/") == ["/a"]
+
+
+def test_a_file_is_durable_with_its_bytes_its_name_and_all_directories_above_it(rig: Any) -> None:
+    files, found = rig.files, []
+    files.make_directories("/a/b")
+    files.map("/a/b/c", 10)
+    for sync in (lambda: files.sync("/a/b/c"), *(partial(files.sync_directory, at) for at in ("/a/b", "/a", "/"))):
+        found.append(rig.disk.is_file_durable("/a/b/c", 0, 10))
+        sync()
+
+    assert found == [False] * 4
+    assert rig.disk.is_file_durable("/a/b/c", 0, 10)
+
+
+def test_a_disk_knows_the_files_of_failed_writes_until_the_next_mount(rig: Any) -> None:
+    mapped = rig.files.map("/a", 10)
+    with rig.disk.with_faults(failed_write_chance=1.0), pytest.raises(OSError, match="/a"):
+        mapped.pwrite(0, b"lost")
+    assert set(rig.disk.failed_writes) == {"/a"}
+
+    rig.disk.mount(rig.machine)
+    assert not rig.disk.failed_writes
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -59,10 +59,11 @@ def test_every_plan_of_a_scenario_is_within_its_ranges(name: str) -> None:
     ranges = SCENARIOS[name].ranges
     endings = {"crash in traffic", *ranges["endings"]}
     endings.update(*(optional.get("endings", ()) for optional in ranges.optional.values()))
+    disks = {*ranges["disk"], *(disk for optional in ranges.optional.values() for disk in optional.get("disk", ()))}
     for seed in range(SEEDS):
         _, plan = draw_plan_of_seed(SCENARIOS[name], seed)
         assert plan.sync_flush in ranges["sync_flush"]
-        assert plan.disk in ranges["disk"]
+        assert plan.disk in disks
         drawn = plan.lives[1:] if plan.directories.killed_in_creation else plan.lives
         assert all(life.profile in DISK_MODELS[plan.disk].crashes for life in drawn)
         assert all(life.ending in endings for life in drawn)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding
-from tornlog.scenarios.runs.crash_aims import MARK, SYNC, aimed_trigger
+from tornlog.scenarios.runs.crash_aims import MARK, NAME, SYNC, aimed_trigger
 
 OPERATIONS = ["store", "store", "msync", "store", "sync directory", "store", "fdatasync", "store"]
 
@@ -42,6 +42,18 @@ def test_a_crash_at_a_mark_is_at_one_of_the_next_operations(operation: int, expe
 
 def test_without_a_new_mark_a_crash_comes_after_twice_the_usual_number_of_operations() -> None:
     assert selected(MARK, 1, {0: "old", 1: "old"}) == "store /f #4"
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [(11, "unlink /f #1"), (12, "sync directory /f #2"), (24, "rename /f #1"), (36, "unlink /f #2")],
+)
+def test_every_twelfth_number_aims_at_the_next_change_of_a_name_or_its_sync(operation: int, expected: str) -> None:
+    trigger = aimed_trigger(NAME, operation, Counter())
+    assert trigger is not None
+    kinds = ["create", "sync directory", "unlink", "sync directory", "rename", "store", "sync directory"] * 2
+    assert any(trigger.selects(number, kind, "/f") for number, kind in enumerate(kinds))
+    assert str(trigger.selected) == expected
 
 
 @pytest.mark.parametrize("aim", [SYNC, MARK])

@@ -134,7 +134,10 @@ def test_offsets_are_clamped_to_a_loaded_store(world: World, small: Make) -> Non
     offsets = ConsumerOffsetManager(world, store.config.config_directory)
     offsets.commit_offset("g", "T", 0, 2)
     offsets.commit_offset("h", "T", 0, 4)
-    assert offsets.clamp_to_queues(store) == 1
+    offsets.commit_offset("g", "", 0, 7)  # a damaged key has no topic
+    offsets.commit_offset("g", "a/b", 0, 7)
+    assert offsets.clamp_to_queues(store) == 3
+    assert [offsets.query_offset("g", topic, 0) for topic in ("", "a/b")] == [0, 0]
     assert (offsets.query_offset("g", "T", 0), offsets.query_offset("h", "T", 0)) == (2, 3)
     assert store.shutdown()
 

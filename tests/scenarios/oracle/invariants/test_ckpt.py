@@ -37,6 +37,16 @@ def test_a_checkpoint_time_after_the_durable_queues_is_a_violation(store: Messag
     assert violated_fields(store, disk) == ["logicsMsgTimestamp"]
 
 
+def test_a_checkpoint_time_after_a_queue_file_with_an_unsynced_directory_is_a_violation(
+    store: MessageStore, disk: Disk
+) -> None:
+    put_and_dispatch(store)
+    store.queues.all_queues()[0].flush(0)
+    store.world.files.sync_directory("/store/consumequeue/T0/0")
+    store.checkpoint.advance_queue_time(store.dispatch.dispatched_store_timestamp_ms)
+    assert violated_fields(store, disk) == ["logicsMsgTimestamp"]
+
+
 def test_a_checkpoint_time_after_the_durable_log_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_and_dispatch(store)
     store.log.segments[0].file.store(200, b"another body")
@@ -61,6 +71,7 @@ def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
         pass
     if synced:
         file.flush()
+        store.index.table.sync_names()
     store.checkpoint.advance_index_time(file.end_timestamp_ms - 1)
     assert violated_fields(store, disk) == []
     store.checkpoint.advance_index_time(file.end_timestamp_ms)
