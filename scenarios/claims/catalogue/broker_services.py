@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, GROUPS, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import (
+    BROKER,
+    FAIR,
+    GROUPS,
+    LIGHT_QUEUES,
+    PULLS_IN_FLIGHT,
+    SLAVE_SETTINGS,
+    SLAVE_SETTINGS_CHANCE,
+    SLAVES,
+    SLAVES_CHANCE,
+    SLAVES_WITH_RETENTION,
+)
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -194,7 +205,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.5, conf={"broker": {"has_conf": (True,)}})
         .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
         .with_late_optional(0.3, questions=_CLIENT_QUESTIONS)
-        .with_late_optional(0.4, groups=GROUPS),
+        .with_late_optional(0.4, groups=GROUPS)
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(
@@ -279,7 +291,8 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "disturbances": {"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
                 "network": {"late_ms_max": (2_000,)},
             },
-        ),
+        )
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
     ),
     # Brokers of other clusters come and go at the name server of one broker, and operators set keys there.
     Scenario(

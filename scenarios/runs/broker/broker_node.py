@@ -132,6 +132,7 @@ class BrokerNode(StoredBroker):
             *(self.identity.address, broker.config.broker_cluster_name, lambda topic: topic in broker.topics.table),
             *(lambda line: line in closed_ns, self._keys),
             None if self._others else lambda: {name: each.order for name, each in broker.topics.table.items()},
+            {each.address.address: each.ha_address for each in (self.identity, *self._others)},
         )
         return WatchedRequests(
             *(self._plan, self._kernel, self.loaded, disk, self._judge.report, lambda: ledger.expired_to),
