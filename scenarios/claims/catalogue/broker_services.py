@@ -102,7 +102,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, own_sends={"retry": {"own_send_chance": (0.3, 1.0)}})
-        .with_late_optional(0.3, transactions={"transactions": {"chance": (0.5,)}}),
+        .with_late_optional(0.3, transactions={"transactions": {"chance": (0.5,)}})
+        .with_late_optional(0.25, operators={"broker": {"operators": (1,)}}),
     ),
     # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
     Scenario(
