@@ -322,6 +322,8 @@ class BrokerPlan:
     """
     group_races: int = knob_field(0, plain=0, weight=2)
     """How often group operators make two changes of a group at once in an act. 0: they send other requests instead."""
+    lock_racers: int = knob_field(0, plain=0, weight=2)
+    """1: an operator lets locks expire, and asks for them while the broker removes expired locks."""
     client_questions: int = knob_field(0, plain=0, weight=2)
     """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)

@@ -40,6 +40,17 @@ _CLIENT_QUESTIONS: Mapping[str, Any] = {
 """Each question waits for clients in a task of the broker, up to 5 s, so the broker needs several. Short pauses delay a
 question after its send, until its answer has arrived."""
 _RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
+LOCK_RACES: Mapping[str, Any] = {
+    "broker": {"lock_racers": (1,), "group_members": (1,), "group_operators": (0,)},
+    "disturbances": {
+        "paused_task_chance": (0.01,),
+        "paused_task_ms_max": (200,),
+        "paused_woken_chance": (1.0,),
+        "paused_machine_chance": (0.0,),
+    },
+    "network": {"latency_us_min": (500,), "latency_us_max": (500,)},
+}
+"""Clients ask for expired locks while the broker removes them, and short pauses stop it between two steps."""
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
@@ -156,7 +167,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
         .with_late_optional(0.5, reconnects=_RECONNECTS)
-        .with_late_optional(0.3, groups=GROUPS),
+        .with_late_optional(0.3, groups=GROUPS)
+        .with_late_optional(0.5, lock_races=LOCK_RACES),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(

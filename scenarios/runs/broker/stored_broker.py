@@ -56,6 +56,8 @@ class BrokerSharing(NamedTuple):
     find_master: Callable[[], Broker | None]
     """Returns the running broker that slaves follow."""
     find_tables: FindTables
+    pause_woken: Callable[[], None]
+    """Called by a service of the broker that wakes up. See `Disturbances.pause_woken`."""
 
 
 class StoredBroker(Node):
