@@ -168,7 +168,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
         .with_late_optional(0.5, reconnects=_RECONNECTS)
         .with_late_optional(0.3, groups=GROUPS)
-        .with_late_optional(0.5, lock_races=LOCK_RACES),
+        .with_late_optional(0.4, lock_races=LOCK_RACES),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
