@@ -179,7 +179,7 @@ def register_and_put_retry_topic(
     parts.consumers.register(consumer, client, notify=self._should_notify_members(group))
 
 
-@bug("retry-topic-has-one-queue", ClientManageProcessor, "_register_consumer", found_by=("META",))
+@bug("retry-topic-has-one-queue", ClientManageProcessor, "_register_consumer", found_by=("META", "STATUS"))
 @needs(_OPERATED)
 def register_with_one_retry_queue(
     self: ClientManageProcessor, consumer: ConsumerData, client: ClientChannelInfo

@@ -201,12 +201,11 @@ class SendMessageProcessor:
             retries_max = fields.int32("maxReconsumeTimes", retries_max)
         if level < 0 or record.reconsume_times >= retries_max:
             topic = self._find_or_create_topic(dlq_topic(group.group), _DEAD_LETTER_QUEUES, 0)
-            message = self._retry_message(record, topic, _DEAD_LETTER_QUEUES, 0)
+            message = self._retry_message(record, topic, 0)
         else:
             unit = unit_sys_flag(has_unit_sub=fields.boolean("unitMode", False))
             topic = self._find_or_create_topic(retry_topic(group.group), group.retry_queue_nums, unit)
-            level = level or FIRST_DELAY_LEVEL + record.reconsume_times
-            message = self._retry_message(record, topic, topic.write_queue_nums, level)
+            message = self._retry_message(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
         late = LateResponse(partial(self._answer_send_back, request, record.topic, group.group))
         return late.response_or_self(self._parts.store.begin_put(message, late.notify))
 
@@ -233,9 +232,10 @@ class SendMessageProcessor:
         self._checks.check_queues(topic)
         return topic
 
-    def _retry_message(self, record: MessageRecord, topic: TopicConfig, queues: int, level: int) -> Message:
-        """Return the message for one of the topic's first queues. Delay level 0 means no delay."""
+    def _retry_message(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
+        """Return the message for the retry topic, or with delay level 0 for the dead letter topic."""
         assert level >= 0, level
+        queues = topic.write_queue_nums if level else _DEAD_LETTER_QUEUES
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
         # Keep the original topic and id, because after the first retry the record's topic is the retry topic.
