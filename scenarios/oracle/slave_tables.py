@@ -152,15 +152,15 @@ def check_followed(who: str, kind: str, address: str, masters: Collection[str], 
         yield Violation("REP", summary, "", -1, "address", ", ".join(sorted(masters)), address)
 
 
-def check_follows(who: str, kind: str, told: str, follows: str) -> Iterator[Violation]:
-    """REP: yield a slave that follows no master although a name server has told it one.
+def check_follows(who: str, kind: str, named: str, follows: str) -> Iterator[Violation]:
+    """REP: yield a slave that follows no master although a name server has named one.
 
-    told, follows: addresses, or empty.
+    named, follows: addresses, or empty.
     """
     record_tried("REP")
-    if told and not follows:
+    if named and not follows:
         summary = f"{who} copies {kind} from no broker, although a name server has named its master"
-        yield Violation("REP", summary, "", -1, "address", told, "none")
+        yield Violation("REP", summary, "", -1, "address", named, "none")
 
 
 def _is_between(own: VersionedEntries, first: VersionedEntries, last: VersionedEntries) -> bool:

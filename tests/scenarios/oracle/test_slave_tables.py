@@ -117,10 +117,10 @@ def test_a_slave_follows_the_address_of_its_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "follows", "count"), [("", "", 0), ("10.0.0.1:1", "10.0.0.3:1", 0), ("10.0.0.1:1", "", 1)]
+    ("named", "follows", "count"), [("", "", 0), ("10.0.0.1:1", "10.0.0.3:1", 0), ("10.0.0.1:1", "", 1)]
 )
-def test_a_slave_follows_a_master_once_it_is_told_one(told: str, follows: str, count: int) -> None:
-    assert len(list(check_follows("slave", "tables", told, follows))) == count
+def test_a_slave_follows_a_master_once_a_name_server_named_one(named: str, follows: str, count: int) -> None:
+    assert len(list(check_follows("slave", "tables", named, follows))) == count
 
 
 def test_a_slave_that_starts_has_the_tables_of_its_files() -> None:
