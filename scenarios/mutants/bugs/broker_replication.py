@@ -138,12 +138,3 @@ def follow_registered_master(self: Broker, address: str, ha_address: str) -> Non
     if self.ha is not None and ha_address:
         bit(self.store.config.ha_master_address not in ("", ha_address))
         self.ha.update_master_address(ha_address)
-
-
-@bug("slave-needs-both-addresses-from-name-servers", Broker, "_follow_master", found_by=("REP",))
-@needs(_SET_UP.replace(broker={"slaves_know_master": (True,), "slaves_know_ha_address": (False,)}))
-def follow_without_settings(self: Broker, address: str, ha_address: str) -> None:
-    """A slave with masterAddr does not take the address of its master's log from name servers."""
-    if bit(self.config.master_addr != "" and not self.store.config.ha_master_address):
-        return
-    follow_without_settings.original(self, address, ha_address)

@@ -177,17 +177,3 @@ def register_and_put_retry_topic(
         bit(parts.topics.get(name) not in (None, topic))
         parts.topics.put(name, topic)
     parts.consumers.register(consumer, client, notify=self._should_notify_members(group))
-
-
-@bug("retry-topic-has-one-queue", ClientManageProcessor, "_register_consumer", found_by=("META", "STATUS"))
-@needs(_OPERATED)
-def register_with_one_retry_queue(
-    self: ClientManageProcessor, consumer: ConsumerData, client: ClientChannelInfo
-) -> None:
-    """The first heartbeat of a group creates its retry topic with one queue, whatever the group's number of them."""
-    group = self._parts.groups.find(consumer.group)
-    if group is not None and self._parts.topics.get(retry_topic(consumer.group)) is None:
-        bit(group.retry_queue_nums > 1)
-        flag = unit_sys_flag(has_unit_sub=consumer.unit_mode)
-        self._parts.topics.create(retry_topic(consumer.group), 1, sys_flag=flag)
-    register_with_one_retry_queue.original(self, consumer, client)
