@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from .choices import Stream
 from .kernel import Kernel
-from .machine import WaitReason
+from .machine import SimTask, WaitReason
 from .magnitudes import draw_duration_ns, draw_magnitude
 
 WINDOW_POINTS = 128  # draw labels contain the window, so draws of one window do not shift others
@@ -33,7 +33,9 @@ _PAUSE_NS_MIN = 1_000_000
 _NEVER = 1 << 60  # more scheduling points than any run passes
 _PAUSED = WaitReason("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
-_LATE_TIMERS = "late timers"
+_WOKEN, _LATE_TIMERS = "woken service", "late timers"
+_WOKEN_POINTS = 12
+"""The pause of a service is at one of so many points after its wake-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class DisturbancePlan:
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
+    paused_woken_chance: float = 0.0
+    """The chance, per wake-up of a service, that its task pauses soon afterwards, between two of its steps. Needs
+    paused_task_chance.
+    """
     paused_machine_chance: float = 0.0
     paused_machine_ms_max: int = 10_000  # no scenario sets this, but stored plans do
     timer_slack_us: int = 0
@@ -94,6 +100,8 @@ class Disturbances:
         self._window = 0
         self._window_end = 0
         self._remaining: list[tuple[int, str]] = []
+        self._woken: SimTask | None = None
+        """The service that pauses soon."""
 
     def start(self) -> None:
         """Start injecting, unless the plan is empty. A kernel may have one active `Disturbances` object."""
@@ -115,7 +123,21 @@ class Disturbances:
             if self._plan.has_windows:
                 self._kernel.disturb = None
                 self._remaining.clear()
+                self._woken = None
                 self._kernel.call_disturb_at_step(_NEVER)
+
+    def pause_woken(self) -> None:
+        """Choose whether the current task, a service that has just woken up, pauses at one of its next points.
+
+        A service often looks at state and acts on it in two steps, each with a lock. Other tasks may come in between.
+        """
+        plan, stream = self._plan, self._stream
+        may_pause = self._is_on and plan.paused_task_chance > 0.0 and self._woken is None
+        if may_pause and stream.chance(plan.paused_woken_chance, "a service pauses"):
+            self._woken = self._kernel.current
+            self._remaining.append((self._kernel.steps + 1 + stream.randbelow(_WOKEN_POINTS, "its point"), _WOKEN))
+            self._remaining.sort(reverse=True)
+            self._schedule_next()
 
     @property
     def paused_until_ns(self) -> int:
@@ -137,6 +159,8 @@ class Disturbances:
         due = []
         while self._remaining and self._remaining[-1][0] <= step:
             due.append(self._remaining.pop()[1])
+        if _WOKEN in due:
+            self._pause_woken_or_retry(due, step)
         if step >= self._window_end:
             self._begin_window()
         else:
@@ -151,6 +175,17 @@ class Disturbances:
             pause_ns = self._begin_pause(_PAUSED_TASK, self._plan.paused_task_ms_max)
             self._kernel.park(_PAUSED, self._kernel.now_ns + pause_ns)
         return _PAUSED_TASK in due
+
+    def _pause_woken_or_retry(self, due: list[str], step: int) -> None:
+        """Make the pause of a service due if it runs. If another task does, try again at the next point."""
+        woken = self._woken
+        assert woken is not None, "a service pauses soon"
+        if woken.waiting is None and woken.machine.alive and woken is not self._kernel.current:
+            self._remaining.append((step + 1, _WOKEN))
+            return
+        self._woken = None
+        if woken is self._kernel.current:
+            due.append(_PAUSED_TASK)
 
     def _begin_window(self) -> None:
         plan, stream = self._plan, self._stream
@@ -169,7 +204,8 @@ class Disturbances:
         self._schedule_next()
 
     def _schedule_next(self) -> None:
-        self._kernel.call_disturb_at_step(self._remaining[-1][0] if self._remaining else self._window_end)
+        next_step = self._remaining[-1][0] if self._remaining else self._window_end
+        self._kernel.call_disturb_at_step(min(next_step, self._window_end))
 
     def _step_clock(self) -> None:
         stream = self._stream

@@ -322,6 +322,8 @@ class BrokerPlan:
     """
     group_races: int = knob_field(0, plain=0, weight=2)
     """How often group operators make two changes of a group at once in an act. 0: they send other requests instead."""
+    lock_racers: int = knob_field(0, plain=0, weight=2)
+    """1: an operator lets locks expire, and asks for them while the broker removes expired locks."""
     client_questions: int = knob_field(0, plain=0, weight=2)
     """1: an operator asks members of the group through the broker, and they answer."""
     settings_operators: int = knob_field(0, plain=0, weight=2)
@@ -342,6 +344,15 @@ class BrokerPlan:
     """The chance, per restart of a slave, that the slave gets an empty disk."""
     slave_disk_reuse_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per empty disk of a slave, that the disk has the tables of a broker of another cluster."""
+    slaves_know_master: bool = knob_field(False, plain=False, weight=1)
+    """Slaves have a masterAddr, from which they copy tables. Without, they take it from name servers."""
+    slaves_know_ha_address: bool = knob_field(False, plain=False, weight=1)
+    """Slaves have a haMasterAddress, from which they copy the log. Without, they take it from name servers."""
+    slaves_avoid_master: bool = knob_field(False, plain=False, weight=1)
+    """Slaves register only at name servers of other processes than their master's, if there are any.
+
+    Without other name servers they register nowhere if they have both addresses, else at their master's.
+    """
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
     slave_lags: bool = knob_field(False, plain=False, weight=3)
@@ -361,6 +372,11 @@ class BrokerPlan:
     """The time without traffic after which a broker closes a connection."""
     operator_connections: int = knob_field(0, plain=0, weight=2)
     """Number of further connections that an operator opens at a time. They end while groups come and go."""
+
+    @property
+    def slaves_are_set_up(self) -> bool:
+        """Whether the settings of slaves depend on their master, so that an operator changes them for a new master."""
+        return self.slaves_know_master or self.slaves_know_ha_address or self.slaves_avoid_master
 
     @property
     def tasks_of_host_max(self) -> int:

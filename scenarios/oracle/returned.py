@@ -112,6 +112,8 @@ class SentBackMessages:
 
     sends: dict[str, list[RetrySend]] = field(default_factory=dict)
     """The name of a put -> all own sends of consumers."""
+    queues_max: dict[str, int] = field(default_factory=dict)
+    """Retry topic -> the most queues that an operator has given it."""
 
     def add_request(self, log_offset: int, request: SendBackRequest) -> None:
         self.requests.setdefault(log_offset, []).append(request)

@@ -137,15 +137,30 @@ def check_copy(who: str, found: Tables, window: CopyWindow, earlier: Tables | No
         yield from _check_delays(who, found.delays, window)
 
 
-def check_followed(who: str, kind: str, address: str, masters: Collection[str]) -> Iterator[Violation]:
-    """REP: yield an address that a slave begins to follow and that belongs to no master.
+def check_followed(who: str, kind: str, address: str, masters: Collection[str], fixed: str) -> Iterator[Violation]:
+    """REP: yield an address that a slave begins to follow, but that belongs to no master, or to none of its settings.
 
     kind: the copied data, tables or log. masters: the hosts of the present and former masters of the slave's name.
+    fixed: the master's address in the slave's settings, if any.
     """
     record_tried("REP")
+    if fixed and address != fixed:
+        summary = f"{who} copies {kind} from another broker than its settings name"
+        yield Violation("REP", summary, "", -1, "address", fixed, address)
     if address.rpartition(":")[0] not in masters:
         summary = f"{who} copies {kind} from a broker that never was its master"
         yield Violation("REP", summary, "", -1, "address", ", ".join(sorted(masters)), address)
+
+
+def check_follows(who: str, kind: str, named: str, follows: str) -> Iterator[Violation]:
+    """REP: yield a slave that follows no master although a name server has named one.
+
+    named, follows: addresses, or empty.
+    """
+    record_tried("REP")
+    if named and not follows:
+        summary = f"{who} copies {kind} from no broker, although a name server has named its master"
+        yield Violation("REP", summary, "", -1, "address", named, "none")
 
 
 def _is_between(own: VersionedEntries, first: VersionedEntries, last: VersionedEntries) -> bool:

@@ -48,10 +48,7 @@ def _invoke_or_raise(
 
 
 class BrokerRegistration(Service):
-    """Registers a broker with a name server.
-
-    Arguments of `on_master`: the master's address for clients, and its HA address.
-    """
+    """Registers a broker with a name server."""
 
     def __init__(
         self, parts: BrokerParts, address: str, ha_address: Callable[[], str], on_master: Callable[[str, str], None]
@@ -65,7 +62,8 @@ class BrokerRegistration(Service):
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
         """Logs the first of consecutive failures, and the next success."""
-        self._on_master = on_master
+        self.on_master = on_master
+        """Called with the master's address for clients, and its HA address, if the answer to a slave has them."""
         self._client = RemotingClient(parts.world, address)
 
     def run_once(self) -> None:
@@ -109,7 +107,7 @@ class BrokerRegistration(Service):
             self._parts.topics.mark_ordered(ordered.names)
         master = answer.ext_fields.get("masterAddr", "")
         if self._parts.is_slave and master:
-            self._on_master(master, answer.ext_fields.get("haServerAddr", ""))
+            self.on_master(master, answer.ext_fields.get("haServerAddr", ""))
 
     def _registration_fields(self) -> dict[str, str]:
         config = self._parts.config

@@ -322,3 +322,31 @@ def test_a_trace_names_each_disturbance_and_its_task() -> None:
     told = [event for event in trace if event.kind in world.disturbances.injected]
     assert len(told) == world.disturbances.injected.total() > 0
     assert {event.text for event in told} <= {f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")}
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0])
+def test_a_service_that_wakes_up_pauses_soon(chance: float) -> None:
+    plan = DisturbancePlan(paused_task_chance=1e-9, paused_task_ms_max=50, paused_woken_chance=chance)
+    world = World(plan, trace=Trace())
+    tasks = world.machine.tasks
+    cell, signal = tasks.cell("steps"), tasks.signal("service")
+
+    def work() -> None:
+        for _ in range(100):
+            cell.add(1)
+
+    def serve() -> None:
+        for _ in range(5):
+            signal.wait(1_000)
+            world.disturbances.pause_woken()
+            work()
+
+    def main() -> None:
+        service, others = tasks.spawn("service", serve), [tasks.spawn(f"other-{number}", work) for number in range(3)]
+        for task in (service, *others):
+            task.join(None)
+
+    world.disturbances.start()
+    world.kernel.run(world.machine, main, time_limit_ns=3600 * 10**9)
+    assert world.disturbances.injected["paused task"] == 5 * chance
+    assert all(pause.begin_ns >= 10**9 for pause in world.disturbances.pauses), "the other tasks end at once"

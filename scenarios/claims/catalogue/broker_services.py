@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .brokers import BROKER, FAIR, GROUPS, LIGHT_QUEUES, PULLS_IN_FLIGHT, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
+from .brokers import (
+    BROKER,
+    FAIR,
+    GROUPS,
+    LIGHT_QUEUES,
+    PULLS_IN_FLIGHT,
+    SLAVE_SETTINGS,
+    SLAVE_SETTINGS_CHANCE,
+    SLAVES,
+    SLAVES_CHANCE,
+    SLAVES_WITH_RETENTION,
+)
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -29,6 +40,17 @@ _CLIENT_QUESTIONS: Mapping[str, Any] = {
 """Each question waits for clients in a task of the broker, up to 5 s, so the broker needs several. Short pauses delay a
 question after its send, until its answer has arrived."""
 _RECONNECTS: Mapping[str, Any] = {"broker": {"reconnect_chance": (0.3, 1.0)}}
+LOCK_RACES: Mapping[str, Any] = {
+    "broker": {"lock_racers": (1,), "group_members": (1,), "group_operators": (0,)},
+    "disturbances": {
+        "paused_task_chance": (0.01,),
+        "paused_task_ms_max": (200,),
+        "paused_woken_chance": (1.0,),
+        "paused_machine_chance": (0.0,),
+    },
+    "network": {"latency_us_min": (500,), "latency_us_max": (500,)},
+}
+"""Clients ask for expired locks while the broker removes them, and short pauses stop it between two steps."""
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
@@ -91,7 +113,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, own_sends={"retry": {"own_send_chance": (0.3, 1.0)}})
-        .with_late_optional(0.3, transactions={"transactions": {"chance": (0.5,)}}),
+        .with_late_optional(0.3, transactions={"transactions": {"chance": (0.5,)}})
+        .with_late_optional(0.25, operators={"broker": {"operators": (1,)}}),
     ),
     # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
     Scenario(
@@ -144,7 +167,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
         .with_late_optional(0.5, reconnects=_RECONNECTS)
-        .with_late_optional(0.3, groups=GROUPS),
+        .with_late_optional(0.3, groups=GROUPS)
+        .with_late_optional(0.4, lock_races=LOCK_RACES),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
@@ -194,7 +218,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.5, conf={"broker": {"has_conf": (True,)}})
         .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
         .with_late_optional(0.3, questions=_CLIENT_QUESTIONS)
-        .with_late_optional(0.4, groups=GROUPS),
+        .with_late_optional(0.4, groups=GROUPS)
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(
@@ -279,7 +304,8 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "disturbances": {"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
                 "network": {"late_ms_max": (2_000,)},
             },
-        ),
+        )
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
     ),
     # Brokers of other clusters come and go at the name server of one broker, and operators set keys there.
     Scenario(

@@ -30,6 +30,14 @@ _LONG_TIMEOUTS_MS = (3_000, 3_000)
 
 There are as many options as in `BROKER`, so that older seeds keep the rest of their plans.
 """
+SLAVE_SETTINGS: Mapping[str, Sequence[bool]] = {
+    "slaves_know_master": (False, False, True),
+    "slaves_know_ha_address": (False, False, True),
+    "slaves_avoid_master": (False, False, True),
+}
+"""How slaves find their master: by one or both addresses in their settings, or by name servers, also of other brokers.
+"""
+SLAVE_SETTINGS_CHANCE = 0.7
 SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),
     "memory": {"transient_pool": (False,)},
@@ -49,6 +57,7 @@ SLAVES: Mapping[str, Any] = {
         "slave_death_chance": (0.0, 0.3, 0.6),
         "slave_disk_loss_chance": (0.0, 0.0, 0.4),
         "slave_disk_reuse_chance": (0.0, 0.8),
+        **SLAVE_SETTINGS,
     },
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
@@ -324,7 +333,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             0.25, light_groups={**LIGHT_QUEUES, "broker": {**LIGHT_QUEUES["broker"], "tailing_consumers": (1, 2)}}
         )
         .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
-        .with_late_optional(0.15, returning_master=RETURNING_MASTER),
+        .with_late_optional(0.15, returning_master=RETURNING_MASTER)
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.
@@ -339,7 +349,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             network=TROUBLED,
             cluster={"slaves": (0, 0, 1)},
             broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
-        ).with_late_optional(0.7, takeover={"broker": {"slave_takes_over": (True,)}}),
+        )
+        .with_late_optional(0.7, takeover={"broker": {"slave_takes_over": (True,)}})
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
         stream="clients-go-on-at-another-master",
     ),
 )

@@ -206,7 +206,7 @@ _SLAVES: Mapping[str, Any] = {
         "slave_timeout_ms": (200, 3_000),
         "transfer_batch_bytes": (500, 32_768),
     },
-    "broker": {"slaves_are_read": (True, False)},
+    "broker": {"slaves_are_read": (True, False), **brokers.SLAVE_SETTINGS},
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
 """Options for a broker without half messages.

@@ -1,6 +1,10 @@
 """Bugs of replication that act in brokers only: answers to sends, registrations, and starts of slaves."""
 
+from collections.abc import Callable
+
 from ....store.broker.broker import Broker
+from ....store.broker.outer_api import BrokerRegistration
+from ....store.broker.parts import BrokerParts
 from ....store.formats.messages import PUT_OK, PutMessageResult
 from ....store.log.put_wait import PutWait
 from ....store.plugins import AnyMessageStore
@@ -13,6 +17,9 @@ from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
 _LAGS = _READS.replace(**LAGGING_SLAVE).replace(heals=(True,), broker={"slave_takes_over": (True,)})
+_SET_UP = _READS.replace(
+    heals=(True,), broker={"slaves_know_master": (False,), "slaves_know_ha_address": (True,), "slave_lags": (False,)}
+)
 _TRANSACTIONS = SCENARIOS["transaction-network-faults"].ranges.replace(
     sync_flush=(True,), memory={"transient_pool": (False,)}, cluster={"slaves": (1,)}
 )
@@ -90,3 +97,44 @@ def replace_offsets_of_users(self: ConsumerOffsetManager, raw: bytes, sender: st
         for key in of_check:
             bit()
             del self._offsets[key]
+
+
+# After a comment in apache/rocketmq#6153: a master registers before it knows its address for slaves.
+@bug("registration-without-an-address-for-slaves", BrokerRegistration, "__init__", found_by=("QUIET",))
+@needs(_READS)
+def keep_first_ha_address(
+    self: BrokerRegistration,
+    parts: BrokerParts,
+    address: str,
+    ha_address: Callable[[], str],
+    on_master: Callable[[str, str], None],
+) -> None:
+    """A broker registers the address for slaves that it had before it listened, which is none."""
+    known = ha_address()
+
+    def first_ha_address() -> str:
+        bit(known != ha_address())
+        return known
+
+    keep_first_ha_address.original(self, parts, address, first_ha_address, on_master)
+
+
+# Alibaba's rocketmq issue 3439: a slave lacks topics of its master.
+@bug("slave-with-ha-address-copies-no-tables", Broker, "_follow_master", found_by=("REP",))
+@needs(_SET_UP)
+def follow_unless_set_up(self: Broker, address: str, ha_address: str) -> None:
+    """A slave with haMasterAddress takes no address from name servers, also not that for its tables."""
+    if self.store.config.ha_master_address:
+        bit(self.synchronize is not None and not self.config.master_addr)
+    else:
+        follow_unless_set_up.original(self, address, ha_address)
+
+
+@bug("slave-trusts-name-server-more-than-settings", Broker, "_follow_master", found_by=("REP",))
+@needs(_LAGS.replace(broker={"slaves_avoid_master": (False,)}))
+def follow_registered_master(self: Broker, address: str, ha_address: str) -> None:
+    """A slave with haMasterAddress copies the log from the master that a name server names."""
+    follow_registered_master.original(self, address, ha_address)
+    if self.ha is not None and ha_address:
+        bit(self.store.config.ha_master_address not in ("", ha_address))
+        self.ha.update_master_address(ha_address)

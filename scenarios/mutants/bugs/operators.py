@@ -4,15 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ....store.broker.client_calls import ClientPushes
+from ....store.broker.clients import ClientChannelInfo
 from ....store.broker.name_server import NameServer
 from ....store.broker.outer_api import BrokerRegistration
+from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.group_admin import GroupAdminProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, success_response
 from ....store.broker.router import Channel
 from ....store.broker.sending import SendChecks, SendRequest
-from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
+from ....store.broker.subscriptions import ConsumerData
+from ....store.broker.topic_names import retry_topic
+from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig, unit_sys_flag
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.services.consumer_offsets import ConsumerOffsetManager
@@ -157,3 +161,19 @@ def remove_containing(self: ConsumerOffsetManager, group: str) -> None:
             for key in [key for key in table if group in key]:
                 bit(not key.endswith(f"@{group}"))
                 del table[key]
+
+
+# After apache/rocketmq issue 3953, in which an operator changes the queues of a retry topic.
+@bug("heartbeat-replaces-retry-topic", ClientManageProcessor, "_register_consumer", found_by=("META",))
+@needs(_OPERATED)
+def register_and_put_retry_topic(
+    self: ClientManageProcessor, consumer: ConsumerData, client: ClientChannelInfo
+) -> None:
+    """Each heartbeat gives the retry topic of its group the settings of a new one, whatever an operator has set."""
+    parts, group = self._parts, self._parts.groups.find(consumer.group)
+    if group is not None:
+        name, queues = retry_topic(consumer.group), group.retry_queue_nums
+        topic = TopicConfig(name, queues, queues, sys_flag=unit_sys_flag(has_unit_sub=consumer.unit_mode))
+        bit(parts.topics.get(name) not in (None, topic))
+        parts.topics.put(name, topic)
+    parts.consumers.register(consumer, client, notify=self._should_notify_members(group))

@@ -259,3 +259,16 @@ def level_by_name(properties: bytes) -> int:
     """A transactional message that was retried and has a level without a delay is delivered without a decision."""
     level = level_by_name.original(properties)
     return level or bit(b"DELAY\1" in properties)
+
+
+# RocketMQ: AbstractSendMessageProcessor.DLQ_NUMS_PER_GROUP.
+@bug("dead-letter-in-any-queue", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(_FAILING, broker={"operators": (1,), "rest_ms_max": (8_000,)}, retry={"retries_max": (0, 1)})
+def dead_letter_in_any_queue(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """Dead letters go to all queues that an operator has given their topic."""
+    message = dead_letter_in_any_queue.original(self, record, topic, level)
+    if level or not bit(topic.write_queue_nums > 1):
+        return message
+    return replace(message, queue_id=self._parts.next_round_robin_queue_id(topic.write_queue_nums))

@@ -20,9 +20,11 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.broker_services import LOCK_RACES
 from ..mutant import bit, bug, needs
 
 _AT_ONCE = SCENARIOS["simultaneous-changes"].ranges
+_RACES = SCENARIOS["group-members"].ranges.replace(**LOCK_RACES)
 _NAMES_AT_ONCE = SCENARIOS["name-server-answers"].ranges
 
 
@@ -155,3 +157,23 @@ def put_in_old_table(self: KVConfig, namespace: str, key: str, value: str) -> No
         bit(self._namespaces is not before)
         self._store_namespaces(changed)
     self.on_changed(namespace)
+
+
+# After etcd-io/etcd#14758, in which a lease is renewed between the two steps of its revocation.
+@bug("renewed-lock-expires", RebalanceLockManager, "forget_expired", found_by=("LOCK",))
+@needs(_RACES)
+def forget_expired_in_two_steps(self: RebalanceLockManager) -> None:
+    """The broker looks for expired locks, and removes them in a second step, also if a client has locked them since."""
+    with self._lock:
+        now_ns = self._clock.monotonic_ns()
+        expired = [
+            (group, queue)
+            for group, locks in self._groups.items()
+            for queue, held in locks.items()
+            if clients._is_expired(held, now_ns)
+        ]
+    for group, queue in expired:
+        with self._lock:
+            held = self._groups.get(group, {}).pop(queue, None)
+            bit(held is not None and not clients._is_expired(held, now_ns))
+            self._drop_group_if_empty(group)

@@ -266,12 +266,12 @@ def replace_usual_offsets(self: ConsumerOffsetManager, raw: bytes, sender: str) 
 @needs(_READS)
 def register_and_forget(self: BrokerRegistration, client: RemotingClient) -> None:
     """A slave that registers with a name server without its master copies nothing until a name server names one."""
-    known, self._on_master = self._on_master, lambda address, ha_address: named.append((address, ha_address))
+    known, self.on_master = self.on_master, lambda address, ha_address: named.append((address, ha_address))
     named: list[tuple[str, str]] = []
     try:
         register_and_forget.original(self, client)
     finally:
-        self._on_master = known
+        self.on_master = known
     if self._parts.is_slave:
         bit(not named)
         known(*(named[0] if named else ("", "")))

@@ -91,7 +91,8 @@ def _check_record(
         return
     is_dead = place.topic.startswith(_DEAD)
     queue_id = int(property_of(record.properties, b"REAL_QID")) if place.is_delayed else record.queue_id
-    queues = 1 if is_dead else max(each.retry_queues for each in explaining)
+    operated = 0 if is_dead else ledger.returned.queues_max.get(place.topic, 0)
+    queues = 1 if is_dead else max(operated, *(each.retry_queues for each in explaining))
     if queue_id >= queues:
         what = "is in a wrong dead letter queue" if is_dead else "has no queue for its retry"
         yield _broken("SCHED", found, f"{name} {what}", "queueId", f"< {queues}", queue_id)

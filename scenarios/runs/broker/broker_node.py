@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
@@ -16,6 +17,7 @@ from ....store.broker.router import Channel, Pool
 from ....store.broker.server import AccessCheck, RemotingServer
 from ....store.broker.session import Session
 from ....store.network import Network
+from ....store.service import do_nothing
 from ....store.world import Signal, Task, World
 from ...claims.machine import core_of, world_of
 from ...claims.plan import Plan
@@ -35,6 +37,25 @@ from .watched_copies import note_commits
 from .watched_requests import WatchedRequests
 from .watched_routes import OwnBroker
 
+
+class WatchedSignal(NamedTuple):
+    """The signal of a service."""
+
+    signal: Signal
+    on_wait: Callable[[int | None], None]
+    """Called before a wait, with its timeout in ms."""
+    on_wake: Callable[[], None]
+
+    def notify(self) -> None:
+        self.signal.notify()
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        self.on_wait(timeout_ms)
+        is_notified = self.signal.wait(timeout_ms)
+        self.on_wake()
+        return is_notified
+
+
 _LIMITED_POOLS = (Pool.SEND_MESSAGE, Pool.PULL_MESSAGE)
 
 
@@ -45,7 +66,9 @@ class BrokerNode(StoredBroker):
         self, shared: BrokerSharing, identity: BrokerIdentity, others: Sequence[BrokerIdentity], lasting: DiskLifecycle
     ) -> None:
         super().__init__(shared, identity, others, lasting)
-        self._find_tables = shared.find_tables
+        self._find_tables, self._pause_woken = shared.find_tables, shared.pause_woken
+        self.tidies_at_ns = 0
+        """Virtual time at which the broker next expires locks and members, or in the past."""
         self._limits = _limits_of(self._plan)
         self._serves_since_ns: int | None = None
         """Virtual time at which the broker began to answer requests; None while it starts, stops or is off."""
@@ -93,6 +116,8 @@ class BrokerNode(StoredBroker):
         server.listen([self.identity.address.address])
         broker = self._broker = self._load(world, disk, machine)
         self._judge_recovery(broker, disk)
+        for service, note in ((broker.housekeeping, self._note_tidying), (broker.held_pulls, do_nothing)):
+            service.signal = WatchedSignal(service.signal, note, self._pause_woken)
         self._keys.begin_process()
         self._judge.report(self._keys.check_loaded(broker.name_server.kv.namespace))
         if not self.is_slave:
@@ -126,12 +151,17 @@ class BrokerNode(StoredBroker):
             self.account.pull_times.note_serving(self._kernel.now_ns)
         self._start_operators(broker)
 
+    def _note_tidying(self, wait_ms: int | None) -> None:
+        assert wait_ms is not None, "housekeeping waits for its next time"
+        self.tidies_at_ns = self._kernel.now_ns + wait_ms * 1_000_000
+
     def _watch_requests(self, broker: Broker, disk: Disk) -> WatchedRequests:
         ledger, closed_ns = self.account.ledger, self._closed_ns
         own = OwnBroker(
             *(self.identity.address, broker.config.broker_cluster_name, lambda topic: topic in broker.topics.table),
             *(lambda line: line in closed_ns, self._keys),
             None if self._others else lambda: {name: each.order for name, each in broker.topics.table.items()},
+            {each.address.address: each.ha_address for each in (self.identity, *self._others)},
         )
         return WatchedRequests(
             *(self._plan, self._kernel, self.loaded, disk, self._judge.report, lambda: ledger.expired_to),

@@ -25,23 +25,35 @@ REGISTER_MS = 10_000
 """The interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 
 
+def name_servers_of(plan: Plan, own: BrokerAddress, others: Sequence[BrokerAddress]) -> Sequence[BrokerAddress]:
+    """Return the brokers with which a broker registers, because each has a name server. others: all other brokers."""
+    if not (own.is_slave and plan.broker.slaves_avoid_master):
+        return others
+    left = [other for other in others if other.is_slave or other.broker != own.broker]
+    knows_all = plan.broker.slaves_know_master and plan.broker.slaves_know_ha_address
+    return left if left or knows_all else others
+
+
 def broker_config_of(
     plan: Plan, own: BrokerAddress, others: Sequence[BrokerAddress], wall_start_ms: int
 ) -> BrokerConfig:
-    """others: the name servers. wall_start_ms: the time on the wall clock at the start of the run."""
+    """others: all other brokers. wall_start_ms: the time on the wall clock at the start of the run."""
     host, _, port = own.address.rpartition(":")
     settings = asdict(plan.broker_settings)
     settings["enable_calc_filter_bit_map"] |= plan.broker.registers_filters
     settings["enable_calc_filter_bit_map"] &= plan.settings.enable_consume_queue_ext
     if after_ms := settings.pop("accepts_sends_after_ms"):
         settings["start_accept_send_request_time_stamp_ms"] = wall_start_ms + after_ms
+    masters = [other.address for other in others if other.broker == own.broker and not other.is_slave]
+    knows_master = own.is_slave and plan.broker.slaves_know_master
     return BrokerConfig(
         broker_name=own.broker,
         broker_id=own.broker_id,
         broker_ip1=host,
         listen_port=int(port),
         ha_host=host,
-        namesrv_addr=";".join(other.address for other in others),
+        namesrv_addr=";".join(each.address for each in name_servers_of(plan, own, others)),
+        master_addr=masters[0] if knows_master else "",
         register_name_server_period_ms=REGISTER_MS,
         slave_read_enable=plan.broker.slaves_are_read,
         default_topic_queue_nums=plan.queues_per_topic + 1,  # producers ask for one less

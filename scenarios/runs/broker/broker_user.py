@@ -51,6 +51,8 @@ class UserContext:
     """The store of a broker that runs."""
     now_ns: Callable[[], int]
     """Virtual time, also after the death of a user's machine."""
+    tidies_at_ns: Callable[[str], int] = lambda broker: 0
+    """When a broker next expires locks and members. In the past if it is off."""
 
     @property
     def topics(self) -> list[str]:

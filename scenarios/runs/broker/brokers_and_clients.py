@@ -36,6 +36,7 @@ from .group_operator import GroupOperator
 from .identities import identities_of
 from .key_operator import KeyOperator
 from .light_reader import LightReader
+from .lock_racer import LockRacer
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
@@ -104,6 +105,7 @@ class BrokersAndClients(NetworkRun):
                     replication if identity.address.broker == BROKER else None,
                     lambda: self._brokers[0].serving_broker,
                     self._operator_tables,
+                    self._disturbances.pause_woken,
                 ),
                 identity,
                 [other for other in self._identities if other is not identity],
@@ -151,6 +153,7 @@ class BrokersAndClients(NetworkRun):
             self._master_store,
             self._store_at,
             lambda: self._kernel.now_ns,
+            lambda broker: max(node.tidies_at_ns for node in self._brokers if self._is_master_of(node, broker)),
         )
         self._producers += [ProducerClient(run, number) for number in range(plan.producers)]
         topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
@@ -171,6 +174,8 @@ class BrokersAndClients(NetworkRun):
             self._users.append(OperatorClient(run, queues, addresses))
         if self._plan.broker.group_operators:
             self._users.append(GroupOperator(run))
+        if self._plan.broker.lock_racers:
+            self._users.append(LockRacer(run))
         if self._plan.broker.settings_operators:
             self._users.append(SettingsOperator(run, queues, addresses))
         if self._plan.broker.client_questions:
@@ -189,6 +194,9 @@ class BrokersAndClients(NetworkRun):
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
         self._users += [RetryConsumer(run, number, queues) for number in range(self._plan.retry.failing_consumers)]
+
+    def _is_master_of(self, node: BrokerNode, broker: str) -> bool:
+        return node.identity.address.broker == broker and not node.is_slave
 
     def _presences(self) -> dict[BrokerAddress, Presence]:
         return {node.identity.address: node.presence for node in self._brokers}

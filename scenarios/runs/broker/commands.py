@@ -109,9 +109,9 @@ def consumer_heartbeat(
     return heartbeat_command(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
 
 
-def groups_heartbeat(client_id: str, groups: Iterable[str]) -> RemotingCommand:
-    """Return the heartbeat of a client that is a member of several groups without subscriptions."""
-    consumers = [{"groupName": group, "subscriptionDataSet": []} for group in groups]
+def groups_heartbeat(client_id: str, groups: Iterable[str], *, unit: bool = False) -> RemotingCommand:
+    """Return the heartbeat of a client that is a member of several groups without subscriptions. unit: `unitMode`."""
+    consumers = [{"groupName": group, "unitMode": unit, "subscriptionDataSet": []} for group in groups]
     return heartbeat_command(client_id, consumers=consumers)
 
 

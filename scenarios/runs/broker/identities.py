@@ -8,6 +8,7 @@ from ....store.broker.broker_config import MASTER_ID
 from ....store.config import BrokerRole, FlushDiskType, StoreConfig
 from ...claims.machine import config_of
 from ...claims.plan import Plan
+from ..cluster.node import HA_PORT
 from .broker_settings import PORT
 from .routes import BROKER, BrokerAddress
 
@@ -28,6 +29,10 @@ class BrokerIdentity(NamedTuple):
     @property
     def is_first(self) -> bool:
         return self.name == _FIRST
+
+    @property
+    def ha_address(self) -> str:
+        return f"{self.host}:{HA_PORT}"
 
     def with_id(self, broker_id: int) -> "BrokerIdentity":
         """Return the identity of the same machine in another role."""
@@ -60,6 +65,8 @@ def _replication_settings(plan: Plan, identity: BrokerIdentity, others: Sequence
     settings |= {"slave_timeout_ms": cluster.slave_timeout_ms, "ha_transfer_batch_size": cluster.transfer_batch_bytes}
     if identity.address.is_slave:
         flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
-        return settings | {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
+        settings |= {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
+        masters = [other for other in others if other.address.broker == BROKER and not other.address.is_slave]
+        return settings | ({"ha_master_address": masters[0].ha_address} if plan.broker.slaves_know_ha_address else {})
     waits = cluster.sync_master and any(other.address.is_slave for other in others)
     return settings | {"broker_role": BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER}

@@ -5,7 +5,8 @@
     INVOKE_BROKER_TO_RESET_OFFSET  CLONE_GROUP_OFFSET  GET_CONSUMER_CONNECTION_LIST
     CLEAN_UNUSED_TOPIC  CLEAN_EXPIRED_CONSUMEQUEUE  DELETE_EXPIRED_COMMITLOG
 
-The operator changes the permissions of users' topics. It creates, changes and deletes topics and groups of its own.
+The operator changes the permissions of users' topics. It creates, changes and deletes topics and groups of its own, and
+changes the retry and dead letter topics of groups.
 Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 """
 
@@ -18,7 +19,13 @@ import msgspec
 
 from ....faults.plan import FaultPlan
 from ....store.broker.requests import RequestCode, ResponseCode
-from ....store.broker.topic_names import AUTO_CREATE_TOPIC, GROUP_CHARACTERS_MAX, SYSTEM_GROUP_PREFIX
+from ....store.broker.topic_names import (
+    AUTO_CREATE_TOPIC,
+    GROUP_CHARACTERS_MAX,
+    SYSTEM_GROUP_PREFIX,
+    dlq_topic,
+    retry_topic,
+)
 from ....store.formats.message import MAX_TOPIC_BYTES
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
@@ -26,7 +33,16 @@ from ...oracle.evidence import Violation
 from ...oracle.operator_tables import OperatorTable, Settings
 from .answers import PULLED
 from .broker_user import BrokerUser, Reply, UserContext
-from .commands import PRODUCER_GROUP, make_request, pull_command, query_offset_command, route_command, topic_command
+from .commands import (
+    CONSUMER_GROUP,
+    PRODUCER_GROUP,
+    groups_heartbeat,
+    make_request,
+    pull_command,
+    query_offset_command,
+    route_command,
+    topic_command,
+)
 from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING, WRONG_SQL
@@ -38,6 +54,7 @@ from .refused_requests import (
     requests_to_slave,
     send_to_missing_queue,
 )
+from .retry_consumer import GROUP as RETRY_GROUP
 from .routes import BrokerAddress
 
 OPERATORS_NET = 110
@@ -47,6 +64,10 @@ _LOOK_PAUSES_MS = (1_000, 4_000)
 """From the deletion of a topic to the look-up of its route. The broker usually has registered again by then."""
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1".ljust(MAX_TOPIC_BYTES, "1")), ("operated-g0", "operated-g1")
 """One topic has a name of the maximum length."""
+_RETRIED = "operated-retriers"
+"""A group of the operator with a changed retry topic."""
+_UNIT_SUBSCRIBED = 2
+"""The flag in topicSysFlag of a retry topic whose group consumes in unit mode."""
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _LONGEST_GROUP = "m" * GROUP_CHARACTERS_MAX
 _MISSING_GROUPS: Mapping[str, bool | None] = {
@@ -106,6 +127,8 @@ class OperatorClient(BrokerUser):
         self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
         self._closed: set[tuple[str, str]] = set()
         """(broker, topic) of each topic that may lack a permission or a queue for producers."""
+        self._heartbeat_unanswered_in: dict[str, int] = {}
+        """Broker -> its start in which it may still execute a heartbeat of the operator's group."""
         self._group = OperatedGroup(self)
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
@@ -123,6 +146,7 @@ class OperatorClient(BrokerUser):
             *(lambda broker: self._group.use_offsets(self._draw_queue(broker)),) * 2,  # other groups seldom end
             lambda broker: self._group.use_retry_topic(self._draw_queue(broker)),
             lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
+            *(self._change_topic_of_group,) * 3,
         ]
         if run.plan.cluster.slaves:
             self._acts += [self._write_to_slave] * 2
@@ -203,14 +227,21 @@ class OperatorClient(BrokerUser):
     def _change_own_topic(self, broker: str) -> None:
         topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
         if stream.chance(_DELETE_CHANCE, "deletes"):
-            command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
-            reply = self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
+            reply = self._delete_topic(broker, topic)
             if reply is not None and reply.is_success:
                 self._look_up_deleted(topic)
             return
+        self._put_own_topic(broker, topic)
+
+    def _put_own_topic(self, broker: str, topic: str) -> None:
+        stream = self.stream
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
         order = stream.chance(0.5, "ordered")
         self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
+
+    def _delete_topic(self, broker: str, topic: str) -> Reply | None:
+        command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
+        return self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
 
     def _create_beside_sends(self, broker: str) -> None:
         """Create topics while producers send to them, for which the broker creates the topics, too.
@@ -224,8 +255,7 @@ class OperatorClient(BrokerUser):
     def _create_beside_send(self, broker: str, topic: str) -> None:
         stream = self.stream
         table = self.run.accounts[broker].tables.topics
-        command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
-        deleted = self._change(table, broker, topic, None, command)
+        deleted = self._delete_topic(broker, topic)
         if deleted is None or not deleted.is_success:
             return
         sends = [table.record_request(topic, self._settings_of_first(1)) for _ in range(_SENDS_AT_ONCE)]
@@ -251,8 +281,7 @@ class OperatorClient(BrokerUser):
     def _create_by_send(self, broker: str) -> None:
         """Delete a topic, and let a producer create it that asks for any number of queues."""
         topic, table = self.stream.choice(_OWN_TOPICS, "topic of a first send"), self.run.accounts[broker].tables.topics
-        command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
-        deleted = self._change(table, broker, topic, None, command)
+        deleted = self._delete_topic(broker, topic)
         if deleted is None or not deleted.is_success:
             return
         queues, unit = self.stream.choice(_QUEUES_ASKED, "queues asked for"), self.stream.chance(0.3, "unit mode")
@@ -268,6 +297,47 @@ class OperatorClient(BrokerUser):
         """Return the settings of a topic that a broker creates for `send_to_missing_queue`."""
         made = max(1, min(queues, self.plan.queues_per_topic + 1))
         return made, made, _PERMS[0], False, int(unit), "SINGLE_TAG"
+
+    def _change_topic_of_group(self, broker: str) -> None:
+        """Change the retry or dead letter topic of a group. Heartbeats of the group must leave it as it is."""
+        stream, retry = self.stream, self.plan.retry
+        group = stream.choice((_RETRIED, _RETRIED, CONSUMER_GROUP, GROUP, RETRY_GROUP), "group of a topic")
+        topic = stream.choice((retry_topic, retry_topic, dlq_topic), "kind of a topic")(group)
+        if group != _RETRIED:  # its retries need the queues and permissions of a new topic
+            queues = stream.randint(max(retry.retry_queues, 1), 4, "queues of retries")
+            most = self.run.accounts[broker].ledger.returned.queues_max
+            most[topic] = max(queues, most.get(topic, 0))
+            self._put_topic(broker, topic, queues, queues, _PERMS[0], order=False)
+            return
+        life = self.run.accounts[broker].ledger.life
+        if self._heartbeat_unanswered_in.get(broker) == life:
+            return  # the heartbeat may still create the topic
+        self._heartbeat_unanswered_in[broker] = life
+        if self._use_own_group(broker, topic):
+            del self._heartbeat_unanswered_in[broker]
+        self._read_tables(broker)
+
+    def _use_own_group(self, broker: str, topic: str) -> bool:
+        """Let heartbeats create the retry topic of a changed group, and keep it. Return whether they were answered.
+
+        topic: that of the group which an operator changes before the last heartbeat.
+        """
+        name, topics = retry_topic(_RETRIED), self.run.accounts[broker].tables.topics
+        settings, unit = self._draw_group_settings(), self.stream.chance(0.3, "unit mode")
+        changed, deleted = self._put_group(broker, _RETRIED, settings), self._delete_topic(broker, name)
+        if not (changed and changed.is_success and deleted and deleted.is_success):
+            return True
+        created = settings[1], settings[1], _PERMS[0], False, _UNIT_SUBSCRIBED * unit, "SINGLE_TAG"
+        heartbeat = groups_heartbeat(self.client_id, [_RETRIED], unit=unit)
+        if self._change(topics, broker, name, created, heartbeat) is None:
+            return False
+        self._put_own_topic(broker, topic)
+        change, reply = topics.record_request(name, created), self.ask(broker, heartbeat)
+        if reply is None or not reply.is_of_this_life:
+            change.is_given_up = True
+            return False
+        topics.record_refusal(name, change)
+        return True
 
     def _look_up_deleted(self, topic: str) -> None:
         """Ask each name server for the route of a deleted topic. `watched_routes` checks the answers."""
@@ -316,24 +386,30 @@ class OperatorClient(BrokerUser):
     # -- groups ------------------------------------------------------------------------------------
 
     def _change_group(self, broker: str) -> None:
-        group, stream, account = self.stream.choice(_OWN_GROUPS, "group"), self.stream, self.run.accounts[broker]
-        table = account.tables.groups
-        if stream.chance(_DELETE_CHANCE, "deletes"):
+        group = self.stream.choice(_OWN_GROUPS, "group")
+        if self.stream.chance(_DELETE_CHANCE, "deletes"):
             command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=group, removeOffset=True)
-            self._change(table, broker, group, None, command)
+            self._change(self.run.accounts[broker].tables.groups, broker, group, None, command)
             return
-        settings = (
+        reply = self._put_group(broker, group, self._draw_group_settings())
+        if reply is not None and reply.is_success:
+            self._pull_with_group(broker, group)
+
+    def _draw_group_settings(self) -> tuple[int, ...]:
+        """Return values of `_GROUP_SETTINGS`."""
+        stream = self.stream
+        return (
             stream.chance(0.5, "consumes"),
             stream.randint(0, 3, "retry queues"),
             stream.randint(0, 16, "retries"),
             *(stream.chance(0.5, name) for name in _GROUP_SETTINGS[3:6]),
             *(stream.randint(0, 2, name) for name in _GROUP_SETTINGS[6:]),
         )
+
+    def _put_group(self, broker: str, group: str, settings: Settings) -> Reply | None:
         fields = {"groupName": group, **dict(zip(_GROUP_SETTINGS, settings, strict=True))}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(fields))
-        reply = self._change(table, broker, group, settings, command)
-        if reply is not None and reply.is_success:
-            self._pull_with_group(broker, group)
+        return self._change(self.run.accounts[broker].tables.groups, broker, group, settings, command)
 
     def _pull_with_group(self, broker: str, group: str) -> None:
         """Pull once for a group. The broker must refuse the pull if the group's consumeEnable is false."""

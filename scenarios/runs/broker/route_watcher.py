@@ -7,6 +7,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ...oracle.invariants import live, routes
 from ...oracle.invariants.routes import Presence, RouteBounds
+from .broker_settings import name_servers_of
 from .broker_user import ANSWER_MS, BrokerUser, UserContext
 from .commands import route_command
 from .routes import BrokerAddress
@@ -59,7 +60,8 @@ class RouteWatcher(BrokerUser):
         others = {
             each.address: presences[each]
             for each in presences
-            if each != name_server and (not each.is_slave or each.broker in names)
+            if name_server in name_servers_of(self.plan, each, [other for other in presences if other != each])
+            if not each.is_slave or each.broker in names
             if name_server.address not in (*earlier[each].timed_out_at, *presences[each].timed_out_at)
         }
         self.run.report(routes.check_identities(brokers, presences))

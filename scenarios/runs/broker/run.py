@@ -264,10 +264,16 @@ class BrokerRun(BrokersAndClients):
             others.append(lost)
         new_master.take_over([node.identity for node in others])
         self._brokers = [new_master, *others]
+        slaves = [node for node in others if node.is_slave and node is not lost and self._plan.broker.slaves_are_set_up]
+        for slave in slaves:
+            self._end_broker(slave, HEAL)
         for node in others:
-            node.set_other_brokers([other.identity for other in self._used_nodes if other is not node])
+            change = node.follow_new_master if node in slaves else node.set_other_brokers
+            change([other.identity for other in self._used_nodes if other is not node])
         new_master.account.hits["slave took over"] += 1
         self._boot_broker(new_master, number + 1, None)
+        for slave in slaves:
+            self._boot_broker(slave, number + 1, None)
         if self._plan.broker.master_returns:
             # Clients need new routes first, and requests with an old route may wait for several connections.
             self._director.tasks.sleep(_step_ms_max(self._plan))

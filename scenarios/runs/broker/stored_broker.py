@@ -36,7 +36,7 @@ from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
 from .broker_replication import BrokerReplication
-from .broker_settings import CONF_PATH, REGISTER_MS, add_conf, broker_config_of
+from .broker_settings import CONF_PATH, REGISTER_MS, add_conf, broker_config_of, name_servers_of
 from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies
@@ -56,6 +56,8 @@ class BrokerSharing(NamedTuple):
     find_master: Callable[[], Broker | None]
     """Returns the running broker that slaves follow."""
     find_tables: FindTables
+    pause_woken: Callable[[], None]
+    """Called by a service of the broker that wakes up. See `Disturbances.pause_woken`."""
 
 
 class StoredBroker(Node):
@@ -108,14 +110,23 @@ class StoredBroker(Node):
         named = [each for each in others if each.address.broker == self.identity.address.broker]
         self._masters |= {each.host for each in named if not each.address.is_slave}
         self._names: dict[str, dict[int, str]] = {}
-        for address in sorted(each.address for each in (self.identity, *others)):
-            self._names.setdefault(address.broker, {})[address.broker_id] = address.address
+        addresses = sorted(each.address for each in (self.identity, *others))
+        for own in addresses:
+            name_servers = name_servers_of(self._plan, own, [each for each in addresses if each != own])
+            if self.identity.address in (own, *name_servers):
+                self._names.setdefault(own.broker, {})[own.broker_id] = own.address
 
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
         """Make a slave the master from the next start on. others: the remaining brokers."""
         if self._replication is not None:
             self._replication.forget_master()
         self._set_identity(self.identity.with_id(MASTER_ID), others)
+
+    def follow_new_master(self, others: Sequence[BrokerIdentity]) -> None:
+        """Change the settings of a slave after a take-over, from its next start on. others: all other brokers."""
+        former = self._masters
+        self._set_identity(self.identity, others)
+        self._masters |= former
 
     def return_as_slave(self, broker_id: int, others: Sequence[BrokerIdentity]) -> None:
         """Make a lost master a slave from its next start on, with the disk that it had. others: all other brokers."""

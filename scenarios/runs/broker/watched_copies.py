@@ -20,7 +20,16 @@ from ...claims.machine import CONFIG
 from ...oracle.evidence import Violation
 from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.light_places import light_queue
-from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy, check_followed
+from ...oracle.slave_tables import (
+    CopyWindow,
+    Place,
+    SlaveFiles,
+    Tables,
+    VersionedEntries,
+    check_copy,
+    check_followed,
+    check_follows,
+)
 
 
 @dataclass(slots=True)
@@ -118,13 +127,30 @@ class WatchedCopies:
 
     def watch_masters(self, broker: Broker, masters: Collection[str]) -> None:
         """Check each address that the slave follows from now on. masters: the hosts of all masters of its name."""
-        for follower, kind in ((broker.synchronize, "tables"), (broker.ha, "the log")):
+        fixed = broker.config.master_addr, broker.store.config.ha_master_address
+        followers = (broker.synchronize, "tables"), (broker.ha, "the log")
+        for (follower, kind), of_settings in zip(followers, fixed, strict=True):
             if follower is not None:
-                checked = partial(self._follow, kind, follower.update_master_address, masters)
+                checked = partial(self._follow, kind, follower.update_master_address, masters, of_settings)
                 cast(Any, follower).update_master_address = checked
 
-    def _follow(self, kind: str, follow: Callable[[str], None], masters: Collection[str], address: str) -> None:
-        self._report(check_followed(self._name, kind, address, masters))
+        for registration in broker.registrations:
+            registration.on_master = partial(self._take_master, broker, registration.on_master)
+
+    def _take_master(self, broker: Broker, take: Callable[[str, str], None], address: str, ha_address: str) -> None:
+        take(address, ha_address)
+        assert broker.synchronize is not None, "the broker is a slave"
+        assert broker.ha is not None, "there is a network"
+        assert broker.ha.client is not None, "the broker is a slave"
+        with self._kernel.without_scheduling_points():
+            of_tables, of_log = broker.synchronize.master_address, broker.ha.client.master_address
+        self._report(check_follows(self._name, "tables", address, of_tables))
+        self._report(check_follows(self._name, "the log", ha_address, of_log))
+
+    def _follow(
+        self, kind: str, follow: Callable[[str], None], masters: Collection[str], fixed: str, address: str
+    ) -> None:
+        self._report(check_followed(self._name, kind, address, masters, fixed))
         follow(address)
 
     @contextmanager

@@ -51,6 +51,8 @@ class OwnBroker(NamedTuple):
     keys: NameServerKeys
     orders: Callable[[], Mapping[str, bool]] | None
     """As in `WatchedKeys`."""
+    ha_addresses: Mapping[str, str]
+    """The address of each broker of the run, for clients -> its address for slaves."""
 
     @property
     def name(self) -> str:
@@ -101,6 +103,8 @@ class WatchedRoutes:
         fields, registration, begin_ns = request.ext_fields, None, self._now_ns()
         broker, leaves = (fields["brokerName"], int(fields["brokerId"])), False
         known, settled, absent = self._registrations.known_routes(begin_ns), *self._absent(begin_ns)
+        if registers:
+            self._check_ha_address(request)
         before, ordered = self._registrations.begin_request(broker), self._own.keys.namespace(ORDER_TOPIC_CONFIG)
         count_max = self._possible.count_max()
         self._possible.begin_request(broker)
@@ -121,6 +125,14 @@ class WatchedRoutes:
                 self._check_master(broker, response, known, settled, absent)
                 self._keys.check_table(ORDER_TOPIC_CONFIG, ordered, response.body)
         return response
+
+    def _check_ha_address(self, request: RemotingCommand) -> None:
+        """A broker registers the address at which it listens for slaves. Foreign brokers are programs without one."""
+        fields = request.ext_fields
+        expected = self._own.ha_addresses.get(fields["brokerAddr"])
+        if expected is not None and fields["haServerAddr"] != expected:
+            summary = f"{fields['brokerAddr']} registers another address for slaves than it listens at"
+            self._report([listing_violation(summary, expected, fields["haServerAddr"])])
 
     def _check_refusal(
         self, broker: Key, request: RemotingCommand, response: RemotingCommand, *, may_be_full: bool
@@ -144,7 +156,7 @@ class WatchedRoutes:
         if broker[1] == MASTER_ID:
             expected = "", ""
         elif master == own[:2]:
-            expected = own[2], found[1]
+            expected = own[2], self._own.ha_addresses[own[2]]
         elif lasting is not None:
             expected = lasting.address, lasting.ha_address
         elif self._possible.is_absent_still(master, settled, absent):

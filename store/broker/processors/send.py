@@ -71,6 +71,8 @@ REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 _Put = Callable[[RemotingCommand, SendRequest, Channel], RemotingCommand | LateResponse]
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+_DEAD_LETTER_QUEUES = 1  # RocketMQ AbstractSendMessageProcessor.DLQ_NUMS_PER_GROUP
+"""Dead letters go to these queues of their topic, also if an operator adds others."""
 _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
@@ -166,7 +168,7 @@ class SendMessageProcessor:
             retries_max = send.max_reconsume_times
         if message.reconsume_times < retries_max:
             return message
-        dead_letters = self._parts.topics.create(dlq_topic(group), 1)
+        dead_letters = self._parts.topics.create(dlq_topic(group), _DEAD_LETTER_QUEUES)
         if dead_letters is None:
             raise RequestRefusedError(f"group {group!r}: the name of its dead letter topic is invalid")
         self._checks.check_queues(dead_letters)
@@ -198,7 +200,8 @@ class SendMessageProcessor:
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
             retries_max = fields.int32("maxReconsumeTimes", retries_max)
         if level < 0 or record.reconsume_times >= retries_max:
-            message = self._retry_message(record, self._find_or_create_topic(dlq_topic(group.group), 1, 0), 0)
+            topic = self._find_or_create_topic(dlq_topic(group.group), _DEAD_LETTER_QUEUES, 0)
+            message = self._retry_message(record, topic, 0)
         else:
             unit = unit_sys_flag(has_unit_sub=fields.boolean("unitMode", False))
             topic = self._find_or_create_topic(retry_topic(group.group), group.retry_queue_nums, unit)
@@ -230,8 +233,9 @@ class SendMessageProcessor:
         return topic
 
     def _retry_message(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
-        """Return the message for the retry topic. Delay level 0 means no delay."""
+        """Return the message for the retry topic, or with delay level 0 for the dead letter topic."""
         assert level >= 0, level
+        queues = topic.write_queue_nums if level else _DEAD_LETTER_QUEUES
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
         # Keep the original topic and id, because after the first retry the record's topic is the retry topic.
@@ -242,7 +246,7 @@ class SendMessageProcessor:
         return Message(
             topic.topic,
             record.body,
-            self._parts.next_round_robin_queue_id(topic.write_queue_nums),
+            self._parts.next_round_robin_queue_id(queues),
             rebuild_properties(properties),
             record.flag,
             record.sys_flag,

@@ -9,6 +9,7 @@ from tornlog.scenarios.oracle.slave_tables import (
     VersionedEntries,
     check_copy,
     check_followed,
+    check_follows,
 )
 from tornlog.store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from tornlog.store.delivery.schedule import encoded_offsets
@@ -106,7 +107,20 @@ def test_the_file_of_a_slave_with_light_queues_has_their_groups() -> None:
     ("address", "count"), [("10.0.0.1:10911", 0), ("10.0.0.3:10912", 0), ("10.0.0.2:1", 1), ("", 1)]
 )
 def test_a_slave_follows_only_masters_of_its_name(address: str, count: int) -> None:
-    assert len(list(check_followed("slave", "tables", address, {"10.0.0.1", "10.0.0.3"}))) == count
+    assert len(list(check_followed("slave", "tables", address, {"10.0.0.1", "10.0.0.3"}, ""))) == count
+
+
+def test_a_slave_follows_the_address_of_its_settings() -> None:
+    masters, address = {"10.0.0.1", "10.0.0.3"}, "10.0.0.1:10911"
+    assert not list(check_followed("slave", "tables", address, masters, address))
+    assert list(check_followed("slave", "tables", address, masters, "10.0.0.3:10911"))
+
+
+@pytest.mark.parametrize(
+    ("named", "follows", "count"), [("", "", 0), ("10.0.0.1:1", "10.0.0.3:1", 0), ("10.0.0.1:1", "", 1)]
+)
+def test_a_slave_follows_a_master_once_a_name_server_named_one(named: str, follows: str, count: int) -> None:
+    assert len(list(check_follows("slave", "tables", named, follows))) == count
 
 
 def test_a_slave_that_starts_has_the_tables_of_its_files() -> None:

@@ -123,6 +123,7 @@ USERS: dict[str, UserRequests] = {
         ),
         has("broker.group_operators"),
     ),
+    "lock racers": UserRequests((Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ), has("broker.lock_racers")),
     "operators that ask clients": UserRequests(
         (
             *(Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),

@@ -59,6 +59,15 @@ def test_a_message_with_negative_delay_level_or_no_retries_left_becomes_a_dead_l
     assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
 
 
+def test_dead_letters_go_to_the_first_queue_of_a_topic_that_an_operator_gave_more(bench: Any, client: Any) -> None:
+    client.send_message(b"hopeless")
+    bench.broker.topics.put(DEAD, TopicConfig(DEAD, 4, 4))
+    for _ in range(4):
+        client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=-1)
+    bench.settle()
+    assert len(client.pulled(topic=DEAD)) == 4
+
+
 def test_only_visible_messages_can_be_sent_back(bench: Any, client: Any) -> None:
     client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
     end = bench.broker.store.max_phy_offset
