@@ -9,7 +9,7 @@ DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..formats.remoting.command import LANGUAGES, OTHER_LANGUAGE
@@ -35,6 +35,8 @@ class ClientChannelInfo:
     version: int
     heartbeat_ns: int
     """Time of the last heartbeat on the monotonic clock."""
+    joined: int = 0
+    """A number that grows with each join of a producer group."""
 
     @property
     def json_members(self) -> dict[str, Any]:
@@ -61,6 +63,7 @@ class ProducerManager:
         self._lock = world.tasks.lock("producers")
         self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
         self._turn = 0
+        self._joins = 0
 
     def clients_of_group(self, group: str) -> list[ClientChannelInfo]:
         with self._lock:
@@ -86,17 +89,19 @@ class ProducerManager:
             return channels[self._turn % len(channels)]
 
     def find_channel(self, client_id: str) -> Channel | None:
+        """Return the open connection of a client that joined a group last, or None."""
         with self._lock:
             clients = [client for group in self._groups.values() for client in group.values()]
-        found = [each.channel for each in clients if each.client_id == client_id and each.channel.is_open]
-        return found[-1] if found else None
+        found = [each for each in clients if each.client_id == client_id and each.channel.is_open]
+        return max(found, key=lambda each: each.joined).channel if found else None
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
         with self._lock:
             clients = self._groups.setdefault(group, {})
             known = clients.get(client.channel)
             if known is None or known.client_id != client.client_id:
-                clients[client.channel] = client
+                self._joins += 1
+                clients[client.channel] = replace(client, joined=self._joins)
             else:
                 known.heartbeat_ns = client.heartbeat_ns
 

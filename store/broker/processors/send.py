@@ -175,15 +175,19 @@ class SendMessageProcessor:
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
     def _make_send_response(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
-        config, put = self._parts.config, result.append
+        put, fields = result.append, self._region_and_trace
         if put is None:
             self._parts.watch.log_changes()
-        trace_on = "true" if config.trace_on else "false"
-        fields = {PROPERTY_MSG_REGION: config.region_id, PROPERTY_TRACE_ON: trace_on}
         if put is not None:
             fields |= {"msgId": put.message_id, "queueId": str(queue_id)}
             fields["queueOffset"] = str(put.queue_offset)
         return response_to(request, PUT_CODES[result.status], put_status_remark(result.status), fields)
+
+    @property
+    def _region_and_trace(self) -> dict[str, str]:
+        """Fields of every answer to a send, by which clients trace messages."""
+        config = self._parts.config
+        return {PROPERTY_MSG_REGION: config.region_id, PROPERTY_TRACE_ON: "true" if config.trace_on else "false"}
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
@@ -288,9 +292,9 @@ class SendMessageProcessor:
         message = self._checks.build_message(send, topic, request.body, channel)
         put = self._put_reply(message, properties) if self._parts.config.store_reply_message_enable else None
         refuse_request_if(refused)
-        if put is None:
-            return success_response(request, msgId=0, queueId=message.queue_id, queueOffset=0)
-        return success_response(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
+        message_id, offset = (0, 0) if put is None else (put.message_id, put.queue_offset)
+        place = {"msgId": message_id, "queueId": message.queue_id, "queueOffset": offset}
+        return success_response(request, **place, **self._region_and_trace)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
         """Return None on failure."""

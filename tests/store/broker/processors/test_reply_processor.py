@@ -1,5 +1,6 @@
 """Replies reach the producers that wait for them."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from tornlog.store.formats.properties import decode_properties, encode_propertie
 
 Live = Callable[..., Any]
 TOPIC = "DefaultCluster_REPLY_TOPIC"
+OF_SETTINGS = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+NOT_STORED = {"msgId": "0", "queueId": "0", "queueOffset": "0", **OF_SETTINGS}
 
 
 def send_reply(client: Any, to: str, body: bytes = b"yes") -> Any:
@@ -24,13 +27,32 @@ def test_a_reply_is_pushed_to_the_requesting_client_and_stored(bench: Any) -> No
     asking, answering = bench.client(), bench.client()
     asking.heartbeat()
     asking.got.clear()
-    assert send_reply(answering, asking.client_id).code == ResponseCode.SUCCESS
+    answer = send_reply(answering, asking.client_id)
+    assert answer.code == ResponseCode.SUCCESS
+    assert answer.ext_fields.items() >= OF_SETTINGS.items()
     (push,) = asking.got
     assert (push.code, push.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"yes")
     assert push.ext_fields["bornHost"] == answering.remote_address
     assert decode_properties(push.ext_fields["properties"])["CORRELATION_ID"] == "c1"
     bench.settle()
     assert [record.body for record in asking.pulled(topic=TOPIC)] == [b"yes"]
+
+
+def produce(client: Any, client_id: str, *groups: str) -> None:
+    body = {"clientID": client_id, "producerDataSet": [{"groupName": group} for group in groups]}
+    client.answer(RequestCode.HEART_BEAT, json.dumps(body).encode())
+
+
+def test_a_reply_goes_to_the_open_connection_that_joined_last(bench: Any) -> None:
+    old, new = bench.client(), bench.client()
+    produce(old, "buyer", "first", "second")
+    produce(new, "buyer", "first")
+    produce(old, "buyer", "first", "second")  # renews its memberships
+    assert send_reply(old, "buyer").code == ResponseCode.SUCCESS
+    assert (len(old.got), len(new.got)) == (0, 1)
+    new.close()
+    assert send_reply(old, "buyer").code == ResponseCode.SUCCESS
+    assert (len(old.got), len(new.got)) == (1, 1)
 
 
 def test_a_reply_to_an_unknown_client_is_refused(bench: Any) -> None:
@@ -46,7 +68,7 @@ def test_storing_replies_can_be_disabled(bench: Any) -> None:
     end = bench.broker.store.max_phy_offset
     answer = send_reply(asking, asking.client_id)
     assert answer.code == ResponseCode.SUCCESS
-    assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
+    assert answer.ext_fields == NOT_STORED
     assert bench.broker.store.max_phy_offset == end
 
 
@@ -65,6 +87,6 @@ def test_pushing_a_reply_succeeds_even_if_storing_it_fails(
         monkeypatch.setattr(bench.broker.store, "put_message", put_message)
         answer = send_reply(asking, asking.client_id)
         assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, None)
-        assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
+        assert answer.ext_fields == NOT_STORED
 
     live(body)
