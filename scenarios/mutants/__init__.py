@@ -17,6 +17,7 @@ OF_BROKERS = (
         "queue_figures",
         "registration",
         "request_fields",
+        "request_forms",
         "retries",
         "simultaneous",
         "slaves",

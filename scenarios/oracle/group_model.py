@@ -6,8 +6,11 @@
     notices         one to every member, also to a new one, after each change of members or topics
     producers       as members, without notices
     locks           of the first client that asks, until it unlocks; no act is as long as their expiry
+    retry topics    of groups that exist at a heartbeat
+    replies         to the connection of a client that joined the producers of a group last
 
-Each change has taken effect before its answer, so all later answers are certain.
+A client may have several connections, and each is a member of its own. Each change has taken effect before its answer,
+so all later answers are certain.
 Source: RocketMQ ConsumerManager, ConsumerGroupInfo, ProducerManager, ConsumerOffsetManager.
 """
 
@@ -44,8 +47,15 @@ class ConsumeMode(NamedTuple):
     begins: str
 
 
+class MemberConnection(NamedTuple):
+    """One of the connections of a client."""
+
+    client_id: str
+    number: int
+
+
 class Notice(NamedTuple):
-    """A request that the broker sends to a client: its code, and the group or the body."""
+    """A request that the broker sends to a client: its code, and the group or the content."""
 
     code: int
     content: str
@@ -54,7 +64,7 @@ class Notice(NamedTuple):
 @dataclass(slots=True)
 class _Consumers:
     mode: ConsumeMode
-    members: dict[str, None] = field(default_factory=dict)
+    members: dict[MemberConnection, None] = field(default_factory=dict)
     subscriptions: dict[str, Subscribed] = field(default_factory=dict)
 
 
@@ -70,12 +80,14 @@ class GroupModel:
     """Group -> offset by queue."""
     settings: dict[str, GroupSettings] = field(default_factory=dict)
     """The settings of existing groups."""
-    notices: dict[str, list[Notice]] = field(default_factory=dict)
-    """Client -> the requests that it must have received."""
+    notices: dict[MemberConnection, list[Notice]] = field(default_factory=dict)
+    """Connection -> the requests that the client must have received over it."""
+    retry_groups: set[str] = field(default_factory=set)
+    """Groups with a retry topic."""
     _consumers: dict[str, _Consumers] = field(default_factory=dict)
     """Group -> its members and subscriptions."""
-    _producers: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Group -> its producers."""
+    _producers: dict[tuple[str, MemberConnection], None] = field(default_factory=dict)
+    """The producers of all groups, in the order in which they joined."""
     _locks: dict[tuple[str, Queue], str] = field(default_factory=dict)
     """Group and queue -> the client with the lock."""
 
@@ -104,7 +116,9 @@ class GroupModel:
             self.settings.setdefault(group, GroupSettings())
         return self.settings.get(group)
 
-    def register(self, client: str, group: str, mode: ConsumeMode, wanted: Mapping[str, Subscribed]) -> None:
+    def register(
+        self, client: MemberConnection, group: str, mode: ConsumeMode, wanted: Mapping[str, Subscribed]
+    ) -> None:
         found = self._consumers.setdefault(group, _Consumers(mode))
         found.mode = mode
         before, is_new = found.subscriptions, client not in found.members
@@ -114,18 +128,27 @@ class GroupModel:
             for topic, one in wanted.items()
         }
         settings = self.need(group)
+        if settings is not None:
+            self.retry_groups.add(group)
         if (is_new or before.keys() != found.subscriptions.keys()) and (settings is None or settings.notifies):
             self._notify(group)
 
-    def register_producer(self, client: str, group: str) -> None:
-        self._producers.setdefault(group, {})[client] = None
+    def register_producer(self, client: MemberConnection, group: str) -> None:
+        self._producers[group, client] = None
 
-    def unregister(self, client: str, group: str) -> None:
+    def unregister(self, client: MemberConnection, group: str) -> None:
         settings = self.settings.get(group)
         self._remove(client, group, notifies=settings is None or settings.notifies)
 
-    def unregister_producer(self, client: str, group: str) -> None:
-        self._producers.get(group, {}).pop(client, None)
+    def unregister_producer(self, client: MemberConnection, group: str) -> None:
+        self._producers.pop((group, client), None)
+
+    def reply(self, client_id: str, content: Notice) -> bool:
+        """Return whether a client gets a reply."""
+        found = [client for _, client in self._producers if client.client_id == client_id]
+        if found:
+            self.notices.setdefault(found[-1], []).append(content)
+        return bool(found)
 
     def lock(self, client: str, group: str, queues: Sequence[Queue]) -> list[Queue]:
         """Return the queues that the answer grants."""
@@ -136,19 +159,18 @@ class GroupModel:
             if self._locks.get((group, queue)) == client:
                 del self._locks[group, queue]
 
-    def end_connection(self, client: str) -> None:
-        """A client's only connection ends. The setting of a group does not matter then."""
+    def end_connection(self, client: MemberConnection) -> None:
+        """The setting of a group does not matter then."""
         for group in list(self._consumers):
             self._remove(client, group, notifies=True)
-        for producers in self._producers.values():
-            producers.pop(client, None)
+        self._producers = {each: None for each in self._producers if each[1] != client}
 
     def reset(self, group: str, body: bytes) -> None:
         """Every member receives the offsets in the answer to an operator."""
         for client in self.members(group):
             self.notices.setdefault(client, []).append(Notice(RESET_CONSUMER_CLIENT_OFFSET, body.decode()))
 
-    def _remove(self, client: str, group: str, *, notifies: bool) -> None:
+    def _remove(self, client: MemberConnection, group: str, *, notifies: bool) -> None:
         found = self._consumers.get(group)
         if found is None or client not in found.members:
             return
@@ -165,12 +187,15 @@ class GroupModel:
 
     # -- views -------------------------------------------------------------------------------------
 
-    def members(self, group: str) -> list[str]:
+    def members(self, group: str) -> list[MemberConnection]:
         found = self._consumers.get(group)
         return [] if found is None else list(found.members)
 
-    def producers(self, group: str) -> list[str]:
-        return list(self._producers.get(group, {}))
+    def member_ids(self, group: str) -> list[str]:
+        return sorted({client.client_id for client in self.members(group)})
+
+    def producers(self, group: str) -> list[MemberConnection]:
+        return [client for each, client in self._producers if each == group]
 
     def mode(self, group: str) -> ConsumeMode | None:
         """Return None for a group without members."""

@@ -73,6 +73,8 @@ class RemotingClient:
         encode: Encode = encode_frame,
     ) -> None:
         self.address = address
+        self.connects = 0
+        """The number of connections so far."""
         self._world = world
         self._sign = sign
         self._on_request = on_request
@@ -147,6 +149,7 @@ class RemotingClient:
                 except OSError as error:
                     self._failed_connects, self._connect_error = self._failed_connects + 1, error
                     raise
+                self.connects += 1
                 functions = self._encode, self._on_request, self._on_unmatched
                 self._link = ClientConnection(self._world, self.address, connection, *functions)
                 receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)

@@ -357,7 +357,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             disturbances={"paused_task_chance": (0.0, 0.1), "timer_slack_us": (1_000, 10_000)},
             broker={
                 "group_operators": (1,),
-                "group_races": (25,),
+                "group_races": (10,),
                 "tailing_consumers": (0,),
                 "client_death_chance": (0.0,),
                 "tasks_each": (4,),

@@ -66,16 +66,18 @@ def note_answer(
     *,
     asked_in: int,
     now_ns: int,
+    makes_topic: bool = True,
 ) -> Iterator[Violation]:
     """Record the response to the puts of one send, and yield its violations.
 
-    asked_in: the number of the broker start before the send. refusal: the required refusal, if any.
+    asked_in: the number of the broker start before the send. refusal: the required refusal, if any. makes_topic:
+    whether the broker creates the topic for its first send.
     """
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
     account.hits["answer from a dead broker"] += is_late and is_stored
     yield from status.check_refusal(first, refusal, _status_or_unknown(response.code))
-    if is_stored:
+    if is_stored and makes_topic:
         ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))
     if "msgId" in fields:
         if not is_late:  # an earlier process of the broker may have had other settings

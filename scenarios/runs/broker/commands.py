@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from ....sim.choices import Stream
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ....store.formats.message import TRANSACTION_PREPARED
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue, encode_json_body
 from ...oracle.group_delivery import Queue
@@ -22,7 +24,10 @@ PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
 """RocketMQ's clients use 30 s. RocketMQ's brokers drop a client after 120 s without a heartbeat."""
-_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+COMMIT_FLAG, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_LEFT_OUT_CHANCE, _MAXIMUM_CHANCE = 0.2, 0.1
+_CODES = (*(RequestCode.SEND_MESSAGE_V2,) * 4, RequestCode.SEND_MESSAGE)
+_CODES_OF_BATCHES = (*(RequestCode.SEND_BATCH_MESSAGE,) * 2, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE)
 _EXPRESSION_FIELDS = ("subscription", "expressionType")
 _WORD_FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
@@ -56,14 +61,37 @@ def send_command(
     code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
     fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues}
     fields["e"] = puts[0].queue_id if queue_id is None else queue_id
-    fields |= {"f": content.sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": properties}
+    sys_flag = content.sys_flag if draft.behaviour is None else content.sys_flag | TRANSACTION_PREPARED
+    fields |= {"f": sys_flag, "g": content.born_timestamp_ms, "h": content.flag, "i": properties}
     return make_request(code, body, **fields, j=content.reconsume_times, k=False, m=draft.in_batch)
 
 
 def with_words(send: RemotingCommand) -> RemotingCommand:
-    """Return a send of one message as clients without sendSmartMsg send it: with words as names of the fields."""
+    """Return a send as clients without sendSmartMsg send it: with words as names of the fields."""
     fields = {_WORDS[letter]: text for letter, text in send.ext_fields.items()}
     return replace(send, code=RequestCode.SEND_MESSAGE, ext_fields=fields)
+
+
+def with_letters(send: RemotingCommand, code: RequestCode) -> RemotingCommand:
+    """Reverse `with_words`."""
+    fields = {letter: send.ext_fields[word] for letter, word in _WORDS.items() if word in send.ext_fields}
+    return replace(send, code=code, ext_fields=fields)
+
+
+def draw_form_of_send(forms: Stream, send: RemotingCommand) -> RemotingCommand:
+    """Return a send as one of RocketMQ's clients encodes it.
+
+    Clients may leave out optional fields with default values, or name the maximum of retries, which has no effect
+    outside retry topics. The field `batch` marks a batch with any code.
+    """
+    fields, is_batch = dict(send.ext_fields), send.code == RequestCode.SEND_BATCH_MESSAGE
+    if forms.chance(_LEFT_OUT_CHANCE, "leaves out defaults"):
+        fields = {name: text for name, text in fields.items() if name not in "jkm" or text not in ("0", "false")}
+    elif forms.chance(_MAXIMUM_CHANCE, "maximum of retries"):
+        fields["l"] = "3"
+    code = forms.choice(_CODES_OF_BATCHES if is_batch else _CODES, "code of a send")
+    send = replace(send, code=code, ext_fields=fields)
+    return with_words(send) if code == RequestCode.SEND_MESSAGE else send
 
 
 def waits_for_durability(send: RemotingCommand) -> bool:
@@ -170,7 +198,7 @@ def pull_command(
         queueId=queue_id,
         queueOffset=offset,
         maxMsgNums=most,
-        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (0 if commit is None else _COMMIT_OFFSET),
+        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (0 if commit is None else COMMIT_FLAG),
         commitOffset=commit or 0,
         suspendTimeoutMillis=suspend_ms,
         subscription=wanted.text,
@@ -200,9 +228,12 @@ def update_offset_command(topic: str, queue_id: int, offset: int, group: str = C
 
 
 def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
-    """version: the client's. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
+    """version: the client's. From 3.4.9 on, it may send its maximum of retries, which replaces the group's.
+
+    topic: of the message; empty if the request leaves out optional fields.
+    """
     fields = {"group": request.group, "offset": log_offset, "delayLevel": request.delay_level}
-    fields |= {"originTopic": topic, "unitMode": False}
+    fields |= {"originTopic": topic, "unitMode": False} if topic else {}
     if version and request.names_maximum:
         fields["maxReconsumeTimes"] = request.retries_max
     return replace(make_request(RequestCode.CONSUMER_SEND_MSG_BACK, **fields), version=version)

@@ -23,7 +23,7 @@ DIALECT_CODES = (
 )
 _HEAD = Struct(">ii")
 _HEADER_AT = 4
-_CPP_VERSION = 63
+CPP_VERSION = 63
 _DIALECT_BYTES_MAX = 16_000
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 _BOOLEANS = {"true": True, "false": False}
@@ -38,7 +38,7 @@ def cpp_frame(command: RemotingCommand) -> bytes:
         "language": "CPP",
         "opaque": command.opaque,
         "remark": "",
-        "version": _CPP_VERSION,
+        "version": CPP_VERSION,
     }
     return _frame(json.dumps(header, separators=(",", ":")) + "\n", command.body)
 

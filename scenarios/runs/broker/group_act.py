@@ -1,21 +1,32 @@
 """Group act: two clients of one operator, the groups that only they use, the model of these, and requests for changes.
 
-Each client has a connection of its own. The next request waits for the answer, so each answer is certain,
-except in a `group_race`.
+Each client has a connection of its own, in some acts one client has two. The next request waits for the answer, so
+each answer is certain, except in a `group_race`. Clients differ in language and version, and leave out optional fields.
 Source: RocketMQ ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
-from ....store.formats.remoting.command import RemotingCommand
+from ....store.broker.topic_names import retry_topic
+from ....store.formats.remoting.command import LANGUAGES, RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.group_delivery import Queue
 from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
-from ...oracle.group_model import ConsumeMode, GroupModel, GroupSettings, Notice, Subscribed, check_view
+from ...oracle.group_model import (
+    ConsumeMode,
+    GroupModel,
+    GroupSettings,
+    MemberConnection,
+    Notice,
+    Subscribed,
+    check_view,
+)
+from ...oracle.reader import properties_of
 from .broker_user import BrokerUser, Reply
 from .commands import (
     granted_queues,
@@ -27,6 +38,7 @@ from .commands import (
     unregister_command,
     update_offset_command,
 )
+from .frame_forms import CPP_VERSION, cpp_frame
 from .message_options import EVERYTHING, SUBSCRIPTIONS
 from .refused_requests import TRANSIENT
 
@@ -43,14 +55,30 @@ _MODES = tuple(
     for begins in ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
 )
 _FIRST = {one.kind: one for one in SUBSCRIPTIONS}["TAG"]
+_TWO_CONNECTIONS_CHANCES, _LEFT_OUT_CHANCE, _MISSING_QUEUE_CHANCE = (0.5, 0.25), 0.5, 0.2
+_LANGUAGE_CODES, _VERSIONS = (0, 1, 9, 12), (0, 121, 395)
+"""Java, C++, Go, Rust. RocketMQ's versions: none, 3.4.9, 4.9."""
 
 
 class GroupClient(NamedTuple):
-    """A client with its own connection, and the requests that it has received."""
+    """A connection of a client, and the requests that it has received."""
 
-    client_id: str
+    connection: MemberConnection
     user: BrokerUser
     received: list[Notice]
+    language: int
+    version: int
+
+    @property
+    def client_id(self) -> str:
+        return self.connection.client_id
+
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        """Client id, language and version, as a list of connections shows them."""
+        if self.user.routes.encode is cpp_frame:
+            return self.client_id, "CPP", CPP_VERSION
+        return self.client_id, LANGUAGES[self.language], self.version
 
 
 class GroupChange(NamedTuple):
@@ -72,7 +100,9 @@ class GroupAct:
     def __init__(self, user: BrokerUser, broker: str, number: int) -> None:
         self.user, self.run, self.stream, self.broker = user, user.run, user.stream, broker
         self._number, self._version = number, 0
-        self._life = user.run.accounts[broker].ledger.life
+        self.forms = user.run.streams(f"{user.name}/forms").with_subject(f"act {number}")
+        self._account = user.run.accounts[broker]
+        self._life = self._account.ledger.life
         self._until_ns = user.now_ns + _NS_MAX
         self.groups = [name.format(f"{GROUP}{number}") for name in _GROUPS]
         settings = user.plan.broker_settings
@@ -80,20 +110,24 @@ class GroupAct:
         wanted = (EVERYTHING, *SUBSCRIPTIONS) if user.plan.consuming.filtered else (EVERYTHING, _FIRST)
         self.wanted = {(one.kind, one.text): one for one in wanted}
         """The possible subscriptions by kind and text."""
-        self.clients = [self._make_client(client) for client in range(2)]
-        self._connected: set[str] = set()
-        """Clients with an answer."""
+        is_race = user.plan.broker.group_races > 0  # of two connections
+        has_two = self.forms.chance(_TWO_CONNECTIONS_CHANCES[is_race], "a client has two connections")
+        shape = ((0, 0), (0, 1)) if has_two and is_race else ((0, 0), (1, 0), (0, 1))[: 2 + (has_two and not is_race)]
+        self.clients = [self._make_client(*each) for each in shape]
+        self.is_one_client = len({each.client_id for each in self.clients}) == 1
+        self._connected: set[MemberConnection] = set()
+        """Connections with an answer."""
 
-    def _make_client(self, number: int) -> GroupClient:
+    def _make_client(self, number: int, connection: int) -> GroupClient:
         user, received = self.user.with_own_connections(), list[Notice]()
 
         def receive(request: RemotingCommand, connection: ClientConnection) -> None:
-            is_reset = request.code == RESET_CONSUMER_CLIENT_OFFSET
-            content = request.body.decode() if is_reset else request.ext_fields.get("consumerGroup", "")
-            received.append(Notice(request.code, content))
+            received.append(Notice(request.code, content_of(request)))
 
         user.routes.on_request = receive
-        return GroupClient(f"{self.user.client_id}-{self._number}-{number}", user, received)
+        language, version = self.forms.choice(_LANGUAGE_CODES, "language"), self.forms.choice(_VERSIONS, "version")
+        connected = MemberConnection(f"{self.user.client_id}-{self._number}-{number}", connection)
+        return GroupClient(connected, user, received, language, version)
 
     def close(self) -> None:
         for client in self.clients:
@@ -110,18 +144,20 @@ class GroupAct:
             self.ask(client, member_list_command(self.groups[0]), ResponseCode.SYSTEM_ERROR)
 
     def check_notices_of(self, client: GroupClient) -> Iterator[Violation]:
-        expected, found = sorted(self.model.notices.get(client.client_id, [])), sorted(client.received)
+        expected, found = sorted(self.model.notices.get(client.connection, [])), sorted(client.received)
         return check_view("LIVE", f"{client.client_id} gets wrong notices", expected, found)
 
     def ask(self, client: GroupClient, command: RemotingCommand, *refusals: ResponseCode) -> Reply:
         """Return an answer with SUCCESS, or with an expected refusal."""
+        command = replace(command, language=client.language, version=client.version)
+        connects, is_connected = client.user.routes.connects, client.connection in self._connected
         reply = client.user.ask(self.broker, command)
-        has_restarted = self.run.accounts[self.broker].ledger.life != self._life
+        has_restarted = self._account.ledger.life != self._life
         if reply is None or has_restarted or self.user.now_ns > self._until_ns or reply.response.code in TRANSIENT:
             raise UncertainError
-        if reply.sent_ns > reply.asked_ns and client.client_id in self._connected:
+        if is_connected and client.user.routes.connects > connects:
             raise UncertainError  # the end of an earlier connection removed the client
-        self._connected.add(client.client_id)
+        self._connected.add(client.connection)
         code = ResponseCode(reply.response.code)
         if not reply.is_success and code not in refusals:
             self.report("STATUS", f"{RequestCode(command.code).name} is refused", "SUCCESS", code.name)
@@ -139,16 +175,20 @@ class GroupAct:
     def draw_group_with_offsets(self) -> str:
         return self.stream.choice(sorted(self.model.offsets) or self.groups, "modelled group with offsets")
 
-    def _known_topics(self) -> list[tuple[str, int]]:
-        """Return each existing topic of users, and its last known queue."""
-        known = self.run.accounts[self.broker].ledger.topics
-        return [(topic, known[topic]) for topic in self.run.topics if topic in known]
+    def _known_topics(self, *groups: str) -> list[tuple[str, int]]:
+        """Return each existing topic of users, each retry topic of groups, and its last known queue."""
+        known = self._account.ledger.topics
+        of_users = [(topic, known[topic]) for topic in self.run.topics if topic in known]
+        return of_users + [(topic, 0) for topic in self.retry_topics_of(*groups)]
 
-    def known_queues(self) -> list[Queue]:
-        return [(topic, number) for topic, last in self._known_topics() for number in range(last + 1)]
+    def retry_topics_of(self, *groups: str) -> list[str]:
+        return [retry_topic(group) for group in groups if group in self.model.retry_groups]
 
-    def draw_queue(self) -> Queue | None:
-        if not (known := self._known_topics()):
+    def known_queues(self, *groups: str) -> list[Queue]:
+        return [(topic, number) for topic, last in self._known_topics(*groups) for number in range(last + 1)]
+
+    def draw_queue(self, *groups: str) -> Queue | None:
+        if not (known := self._known_topics(*groups)):
             return None
         topic, last = self.stream.choice(known, "modelled topic")
         return topic, self.stream.randint(0, last, "modelled queue")
@@ -161,6 +201,11 @@ class GroupAct:
                 kind, text = stream.choice(list(self.wanted), "expression")
                 wanted[topic] = Subscribed(kind, text, self._version - 3 * stream.chance(0.2, "an older version"))
         return wanted
+
+    def _without_defaults(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Leave out optional fields that are false or empty, as some clients do."""
+        leaves_out = self.forms.chance(_LEFT_OUT_CHANCE, "leaves out defaults")
+        return {name: value for name, value in fields.items() if not leaves_out or (value is not False and value != "")}
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -182,9 +227,9 @@ class GroupAct:
 
         def apply(model: GroupModel) -> None:
             for group, (how, wanted) in drawn.items():
-                model.register(client.client_id, group, how, wanted)
+                model.register(client.connection, group, how, wanted)
             for group in producers:
-                model.register_producer(client.client_id, group)
+                model.register_producer(client.connection, group)
 
         command = heartbeat_command(client.client_id, producers=producers, consumers=consumers_)
         return GroupChange(client, command, apply)
@@ -195,16 +240,20 @@ class GroupAct:
 
         def apply(model: GroupModel) -> None:
             if produces:
-                model.unregister_producer(client.client_id, group)
+                model.unregister_producer(client.connection, group)
             if consumes:
-                model.unregister(client.client_id, group)
+                model.unregister(client.connection, group)
 
-        command = unregister_command(client.client_id, group, consumers=consumes, producers=produces)
+        # The broker knows the client by its connection, whatever id the request names.
+        named = self.forms.choice((client, client, *self.clients), "id of the request").client_id
+        command = unregister_command(named, group, consumers=consumes, producers=produces)
         return GroupChange(client, command, apply)
 
     def commits(self, client: GroupClient, *, chosen: str = "") -> Sequence[GroupChange]:
-        """Commit an offset in each topic."""
-        return [self._commit(client, chosen or self.draw_group(), topic, last) for topic, last in self._known_topics()]
+        """Commit an offset in each topic, and unless a group is chosen in its retry topic."""
+        group = chosen or self.draw_group()
+        known = self._known_topics(*() if chosen else (group,))
+        return [self._commit(client, group, topic, last) for topic, last in known]
 
     def _commit(self, client: GroupClient, group: str, topic: str, last: int) -> GroupChange:
         queue = topic, self.stream.randint(0, last, "modelled queue")
@@ -216,13 +265,13 @@ class GroupAct:
         source, target = self.draw_group_with_offsets(), chosen or self.draw_group()
         topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
         fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
-        command = make_request(RequestCode.CLONE_GROUP_OFFSET, **fields)
+        command = make_request(RequestCode.CLONE_GROUP_OFFSET, **self._without_defaults(fields))
         return GroupChange(client, command, lambda model: model.clone(source, target, topic))
 
     def delete(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
         group, removes_offsets = chosen or self.draw_group(), self.stream.chance(0.5, "removes")
         fields = {"groupName": group, "removeOffset": removes_offsets}
-        command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **fields)
+        command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **self._without_defaults(fields))
         return GroupChange(client, command, lambda model: model.delete(group, removes_offsets=removes_offsets))
 
     def set_group(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
@@ -237,14 +286,17 @@ class GroupAct:
     def lock(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
         """Lock some queues, or unlock them."""
         group, stream = chosen or self.draw_group(), self.stream
-        queues = [queue for queue in self.known_queues() if stream.chance(0.7, "locks it")]
+        queues = [queue for queue in self.known_queues(group) if stream.chance(0.7, "locks it")]
+        names_missing = self.forms.chance(_MISSING_QUEUE_CHANCE, "a missing queue")
+        missing = [(self.run.topics[0], 999), (group, 0)] if names_missing else []
         unlocks = stream.chance(0.3, "unlocks")
         code = RequestCode.UNLOCK_BATCH_MQ if unlocks else RequestCode.LOCK_BATCH_MQ
 
         def apply(model: GroupModel) -> Sequence[Queue] | None:
             return (model.unlock if unlocks else model.lock)(client.client_id, group, queues)
 
-        return GroupChange(client, lock_command(code, group, client.client_id, self.broker, queues), apply)
+        command = lock_command(code, group, client.client_id, self.broker, [*missing, *queues])
+        return GroupChange(client, command, apply)
 
     def reset(self, client: GroupClient) -> None:
         """Reset a group to the end of its queues, or to the first message that may be left."""
@@ -256,7 +308,8 @@ class GroupAct:
         ends = [self._end_of(client, queue)]
         has_members = bool(model.members(group))
         refusals = () if has_members else (ResponseCode.CONSUMER_NOT_ONLINE,)
-        reply = self.ask(client, make_request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields), *refusals)
+        command = make_request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **self._without_defaults(fields))
+        reply = self.ask(client, command, *refusals)
         self.report("STATUS", f"a reset of {group} with members {has_members}", has_members, reply.is_success)
         if not reply.is_success:
             return
@@ -273,6 +326,19 @@ class GroupAct:
 
     def _end_of(self, client: GroupClient, queue: Queue) -> int:
         return self.ask(client, max_offset_command(*queue)).field("offset")
+
+
+def content_of(request: RemotingCommand) -> str:
+    """Return what a client compares of a broker's request: of a reply all except the broker's address and times."""
+    if request.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+        fields = {**request.ext_fields, "storeHost": "", "storeTimestamp": ""}
+        fields["bornHost"] = fields["bornHost"].partition(":")[0]
+        properties = properties_of(fields.pop("properties").encode())
+        has_time = properties.pop("PUSH_REPLY_TIME", None) is not None
+        return f"{sorted(fields.items())} {sorted(properties.items())} {has_time} {request.body!r}"
+    if request.code == RESET_CONSUMER_CLIENT_OFFSET:
+        return request.body.decode()
+    return request.ext_fields.get("consumerGroup", "")
 
 
 def _consumer_data(group: str, mode: ConsumeMode, wanted: dict[str, Subscribed]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Group operator: sends random requests for groups that nobody else uses, and compares the answers with a model.
 
-    clients        two, each with a connection of its own, in up to three groups as consumers and producers
+    clients        two, each with a connection of its own, and in half of the acts one of them with two; they consume
+                   and produce for up to three groups
     changes        heartbeats, also with fewer topics and older versions, ends of memberships and connections,
                    offsets, clones, resets, settings and deletions of groups
     views          offsets, members, subscriptions, producers, groups of a topic, progress, pulls without an expression
+    replies        to producers, see `group_replies`
 
 The clients must have received exactly the notices of the model. In some acts both clients change a group at the same
 time, see `group_race`.
@@ -16,13 +18,13 @@ from .broker_user import BrokerUser, UserContext
 from .commands import member_list_command
 from .group_act import GROUP, GroupClient, UncertainError
 from .group_race import race
-from .group_views import GroupViews
+from .group_replies import GroupReplies
 from .operated_group import stays_connected
 
 GROUP_OPERATORS_NET = 119
 """The last byte of the operator's IP address."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
-_ACTS_MAX, _REQUESTS = 3, 20
+_ACTS_MAX, _REQUESTS = 3, 16
 """The most acts of a run, and the requests of each. All need time of the processor."""
 _PAUSE_MS, _PAUSE_CHANCE = 1_000, 0.1
 _END_CHANCE = 0.3
@@ -48,12 +50,12 @@ class GroupOperator(BrokerUser):
             broker = self.stream.choice(sorted(self.run.accounts), "broker")
             if self.ask(broker, member_list_command(GROUP)) is not None:
                 self._acts += 1
-                act = GroupViews(self, broker, self._acts)
+                act = GroupReplies(self, broker, self._acts)
                 with suppress(UncertainError):
                     self._use_groups(act)
                 act.close()
 
-    def _use_groups(self, act: GroupViews) -> None:
+    def _use_groups(self, act: GroupReplies) -> None:
         """Send requests until an answer is missing."""
         stream = self.stream
 
@@ -73,10 +75,16 @@ class GroupOperator(BrokerUser):
             act.list_groups,
             act.show_progress,
             *(act.pull,) * 3,
+            act.check_expression,
+            act.commit_one_way,
+            *(act.reply,) * 3,
         )
         ends_connection = stream.chance(_END_CHANCE, "a connection ends")
         for client in act.clients:
             act.make(act.heartbeat(client))
+        for client in act.clients:
+            act.reply(client)
+        act.check_notices()
         races = self.plan.broker.group_races
         for _ in range(races):
             race(act)
@@ -89,3 +97,5 @@ class GroupOperator(BrokerUser):
         act.check_notices()
         if ends_connection:
             act.end_connection()
+            act.reply(act.clients[0])
+            act.check_notices()

@@ -13,14 +13,14 @@ from typing import Any
 
 from ....store.broker.requests import RequestCode, ResponseCode
 from ...oracle.group_delivery import Queue
-from ...oracle.group_model import GroupModel, GroupSettings
+from ...oracle.group_model import GroupModel, GroupSettings, MemberConnection
 from .broker_user import Reply
 from .commands import granted_queues, make_request
 from .group_act import GroupChange, GroupClient, UncertainError
-from .group_views import GroupViews, json_of
+from .group_views import GroupViews, ids_of, json_of
 
-Granted = Mapping[str, Sequence[Queue]]
-"""Client -> the queues that the answer to its request for locks grants, in order."""
+Granted = Mapping[MemberConnection, Sequence[Queue]]
+"""Connection -> the queues that the answer to its request for locks grants, in order."""
 State = Mapping[str, object]
 """What a view of a group shows, by its name."""
 _OFFSETS, _GRANTED = "offsets", "granted locks"
@@ -40,7 +40,7 @@ def race(act: GroupViews) -> None:
         act.make(act.heartbeat(leaves, chosen=group))
         act.make(act.unregister(comes, chosen=group))
         changes = [act.heartbeat(comes, chosen=group), act.unregister(leaves, chosen=group)]
-    elif act.stream.chance(_LOCK_CHANCE, "locks at once"):
+    elif act.stream.chance(_LOCK_CHANCE, "locks at once") and not act.is_one_client:
         changes = [act.lock(client, chosen=group) for client in act.clients]
     else:
         changes = [_draw_change(act, client, group) for client in act.clients]
@@ -73,11 +73,11 @@ def _draw_change(act: GroupViews, client: GroupClient, group: str) -> GroupChang
 
 def _make_at_once(act: GroupViews, changes: Sequence[GroupChange]) -> Granted:
     """Return what the answers grant. Raise UncertainError if an answer is missing."""
-    replies: dict[str, Reply] = {}
+    replies: dict[MemberConnection, Reply] = {}
 
     def ask(change: GroupChange) -> None:
         with suppress(UncertainError):
-            replies[change.client.client_id] = act.ask(change.client, change.command)
+            replies[change.client.connection] = act.ask(change.client, change.command)
 
     tasks = [act.user.world.tasks.spawn("change at once", partial(ask, change)) for change in changes]
     for task in tasks:
@@ -85,7 +85,7 @@ def _make_at_once(act: GroupViews, changes: Sequence[GroupChange]) -> Granted:
     if len(replies) < len(changes):
         raise UncertainError
     return {
-        change.client.client_id: granted_queues(replies[change.client.client_id].response)
+        change.client.connection: granted_queues(replies[change.client.connection].response)
         for change in changes
         if change.command.code == RequestCode.LOCK_BATCH_MQ
     }
@@ -96,7 +96,7 @@ def _after(
 ) -> tuple[GroupModel, State]:
     """Return the model after changes in this order, and what it shows."""
     model = deepcopy(act.model)
-    granted = {change.client.client_id: change.apply(model) for change in changes}
+    granted = {change.client.connection: change.apply(model) for change in changes}
     for notices in model.notices.values():
         notices.sort()
     locked = {client: sorted(queues) for client, queues in granted.items() if queues is not None}
@@ -106,12 +106,12 @@ def _after(
 def _state_in(model: GroupModel, act: GroupViews, group: str, queues: Sequence[Queue]) -> State:
     offsets = model.offsets.get(group, {})
     return {
-        "members": sorted(model.members(group)),
-        "producers": sorted(model.producers(group)),
+        "members": model.member_ids(group),
+        "producers": ids_of(model.producers(group)),
         "type, model or start": model.mode(group),
         "subscriptions": model.subscriptions(group),
         "settings": model.settings.get(group),
-        "notices": [sorted(model.notices.get(client.client_id, [])) for client in act.clients],
+        "notices": [sorted(model.notices.get(client.connection, [])) for client in act.clients],
         _OFFSETS: {queue: offsets.get(queue, 0) for queue in queues},
     }
 

@@ -30,6 +30,7 @@ from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 from .redirects import PullAnswer, check_slave_answer
+from .refused_requests import BEYOND
 from .routes import BrokerAddress
 
 LOOKUPS_NET = 90
@@ -39,12 +40,15 @@ _SHARED_CHANCE = 0.5
 _UNIQUE_CHANCE = 0.2
 _WINDOW_CHANCE = 0.3
 _INSIDE_RECORD_CHANCE = 0.2
-_MAX_NUMBERS = (1, 2, 32, 64)
+_MAX_NUMBERS = (1, 2, 32, 64, 1_000, 0, -1)
+_REVERSED_CHANCE, _EXTREME_CHANCE = 0.1, 0.15
+_EXTREME_TIMES_MS = (0, -1, 1 << 60)
+_NO_OFFSETS = (-1, BEYOND)
 _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
 _AGO_MS_MAX = 10_000
 _STORE_TIME_CHANCE = 0.4
-_MISSING_CHANCE = 0.1
+_MISSING_CHANCE, _MISSING = 0.1, "nobody-s"
 GROUP = "lookups"
 _SLAVE_CHANCE = 0.7
 _COUNTS = (1, 2, 10, 1_000)
@@ -127,6 +131,8 @@ class LookupClient(BrokerUser):
         if stream.chance(_WINDOW_CHANCE, "window"):
             ago_ms, now_ms = stream.randbelow(_AGO_MS_MAX, "begins ms ago"), self.world.clock.now_ms()
             window_ms = now_ms - ago_ms, now_ms - stream.randbelow(ago_ms + 1, "ends ms ago")
+            if self._forms.chance(_REVERSED_CHANCE, "reversed"):
+                window_ms = window_ms[::-1]
         fields = {"topic": topic, "key": key, "maxNum": most}
         fields |= {"beginTimestamp": window_ms[0], "endTimestamp": window_ms[1]}
         fields |= {"_UNIQUE_KEY_QUERY": True} if is_unique else {}
@@ -137,7 +143,8 @@ class LookupClient(BrokerUser):
             return
         if reply.is_success or reply.response.code == ResponseCode.QUERY_NOT_FOUND:
             result = _result_of(reply)
-            ledger, limit = self.run.accounts[broker].ledger, _UNIQUE_QUERY_MAX if is_unique else most
+            ledger = self.run.accounts[broker].ledger
+            limit = _UNIQUE_QUERY_MAX if is_unique else max(0, min(most, idx.ANSWERS_MAX))
             asked = topic, key
             self.run.report(idx.check_lookup_answer(store, ledger, asked, window_ms, result, dispatched_to, most=limit))
 
@@ -150,7 +157,9 @@ class LookupClient(BrokerUser):
         if put is None or put.physical_offset is None:
             return
         offset = put.physical_offset
-        if self.stream.chance(_INSIDE_RECORD_CHANCE, "beside"):
+        if self._forms.chance(_EXTREME_CHANCE, "no offset of the log"):
+            offset = self._forms.choice(_NO_OFFSETS, "offset")
+        elif self.stream.chance(_INSIDE_RECORD_CHANCE, "beside"):
             offset += self.stream.randint(1, put.record_bytes - 1, "bytes after")
         is_there = put.name not in ledger.lost_puts and offset == put.physical_offset
         must_be_there = is_there and offset + put.record_bytes <= self._dispatched_to(broker)
@@ -263,6 +272,8 @@ class LookupClient(BrokerUser):
 
     def _draw_time_ms(self, queue: BrokerQueue, bounds: QueueBounds) -> int:
         """Return a time of the last seconds, or the store time of a message, or 1 ms before it."""
+        if self._forms.chance(_EXTREME_CHANCE, "extreme time"):
+            return self._forms.choice(_EXTREME_TIMES_MS, "time")
         if self.stream.chance(_STORE_TIME_CHANCE, "a store time"):
             at = self.stream.choice((bounds.low, self.stream.randint(bounds.low, bounds.high - 1, "message")), "at")
             stored_ms = self._store_time_at(queue, at).get(at)
@@ -271,8 +282,11 @@ class LookupClient(BrokerUser):
         return self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
 
     def _look_at_missing_queue(self, queue: BrokerQueue) -> None:
-        """Ask about the queue after the topic's last one. The answers are those for an empty queue."""
-        missing = queue._replace(queue_id=self.plan.queues_per_topic)
+        """Ask about a queue or topic that does not exist. The answers are those for an empty queue."""
+        topic, other = queue.topic, (_MISSING, f"%RETRY%{_MISSING}", f"%DLQ%{_MISSING}")
+        after_last = topic, self.plan.queues_per_topic
+        places = after_last, after_last, (topic, 1 << 30), (topic, -1), *((each, 0) for each in other)
+        missing = BrokerQueue(queue.broker, *self._forms.choice(places, "what is missing"))
         now_ms = self.world.clock.now_ms()
         for code, field, expected in (
             (RequestCode.GET_MIN_OFFSET, "offset", 0),

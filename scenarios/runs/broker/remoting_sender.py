@@ -23,7 +23,7 @@ from ...workload.producer import Producer
 from ...workload.skew import EVEN
 from .answers import note_answer
 from .broker_user import ANSWER_MS, BrokerUser
-from .commands import send_command, sent_properties, with_words
+from .commands import draw_form_of_send, send_command, sent_properties
 from .message_options import put_name
 from .transaction_listener import TransactionListener
 
@@ -31,8 +31,8 @@ _CLUSTER = {"CLUSTER": "DefaultCluster"}
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
 _ANY_QUEUE_CHANCE = 0.2
-_WORDS_CHANCE = 0.2
 _NO_WAIT_CHANCE = 0.2
+_ONE_WAY_CHANCE = 0.05
 
 
 def patient_timeout_ms(plan: Plan) -> int:
@@ -110,6 +110,9 @@ class RemotingSender:
         try:
             user.machine.die_by_chance("in a send")
             command = self._command(draft, puts, queue_id, names_wait=names_wait)
+            if not insisted and draft.behaviour is None and self._forms(draft).chance(_ONE_WAY_CHANCE, "one way"):
+                user.routes.client(broker).invoke_one_way(command)  # the producer never learns whether it is stored
+                return True
             response = user.routes.client(broker).invoke(command, timeout_ms)
         except OSError as error:
             if insisted and self._has_patience and user.run.store_at(broker) is not None:
@@ -150,7 +153,7 @@ class RemotingSender:
         if queues == 1 and forms.chance(_ANY_QUEUE_CHANCE, "any queue"):
             queue_id = -1  # the broker must choose the only queue
         command = send_command(draft, puts, queues, queue_id, names_wait=names_wait)
-        return with_words(command) if not draft.in_batch and forms.chance(_WORDS_CHANCE, "words") else command
+        return draw_form_of_send(forms, command)
 
     def _make_put(
         self,

@@ -26,11 +26,12 @@ from .message_options import EVERYTHING
 GROUP = "retriers"
 RETRIES_NET = 130
 """The last byte of the address of the first retry consumer."""
-RETRY_TOPIC = f"%RETRY%{GROUP}"
+RETRY_TOPIC, DEAD_TOPIC = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 _SUSPEND_MS = 2_000
 _RETRY_MS, _IDLE_MS = 200, 1_000
-_LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
-"""RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is dead."""
+_LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), 99, -1)
+"""RocketMQ's clients ask for level 0 unless their user chooses another. 99 is the longest delay, -1 a dead message."""
+_LEFT_OUT_CHANCE, _READS_DEAD_CHANCE = 0.5, 0.2
 _OLD_VERSION, _FIRST_VERSION = 0, 121
 """RocketMQ 3.4.9, with version 121, is the first whose consumers send their maximum of retries."""
 _ORDERLY_CHANCE = 0.3
@@ -46,10 +47,13 @@ class RetryConsumer(BrokerUser):
         super().__init__(run, f"retrier-{number}", RETRIES_NET + number)
         retry = self._retry = run.plan.retry
         own = [BrokerQueue(name, RETRY_TOPIC, number) for name in run.accounts for number in range(retry.retry_queues)]
+        if self.stream.chance(_READS_DEAD_CHANCE, "reads dead letters"):
+            own += [BrokerQueue(name, DEAD_TOPIC, 0) for name in run.accounts]
         every = [*queues, *own]
         self._positions = dict.fromkeys(every[number :: retry.failing_consumers], 0)
         version = self.stream.choice((BROKER_VERSION, _FIRST_VERSION), "version of the client")
         self._version = _OLD_VERSION if retry.old_clients else version
+        self._forms = run.streams(f"{self.name}/forms")
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -99,7 +103,7 @@ class RetryConsumer(BrokerUser):
         retry = self._retry
         for reading in readings:
             self.machine.die_by_chance("with a message to retry")
-            if not self.stream.chance(retry.fail_chance, "fails"):
+            if queue.topic == DEAD_TOPIC or not self.stream.chance(retry.fail_chance, "fails"):
                 continue
             if retry.retry_queues and self.stream.chance(retry.own_send_chance, "sends itself"):
                 self._send_to_retry_topic(queue.broker, reading)
@@ -116,7 +120,8 @@ class RetryConsumer(BrokerUser):
             asked_in = account.ledger.life
             request = SendBackRequest(GROUP, level, most, retry.retry_queues, is_named)
             account.ledger.returned.add_request(offset, request)
-            reply = self.ask(broker, send_back_command(record.topic, offset, request, version=self._version))
+            topic = "" if self._forms.chance(_LEFT_OUT_CHANCE, "leaves out optional fields") else record.topic
+            reply = self.ask(broker, send_back_command(topic, offset, request, version=self._version))
             if reply is not None and reply.is_success:
                 request.is_kept = asked_in == account.ledger.life
                 account.hits["message sent back"] += 1

@@ -67,7 +67,7 @@ class Routes:
         self._report = report
         self.on_request: OnRequest | None = None
         """Called with the requests of a broker. A change affects only new connections."""
-        self._encode = encode
+        self.encode = encode
         self._world = world
         self._hits = hits
         self._name_servers = name_servers
@@ -90,6 +90,11 @@ class Routes:
         """End all connections."""
         for client in self._clients.values():
             client.close()
+
+    @property
+    def connects(self) -> int:
+        """The number of connections so far."""
+        return sum(client.connects for client in self._clients.values())
 
     def client(self, broker: BrokerAddress) -> RemotingClient:
         return self._client(broker.address)
@@ -201,6 +206,6 @@ class Routes:
                 address,
                 on_request=self.on_request,
                 on_unmatched=lambda response: self._report(status.check_unmatched(address, response.code)),
-                encode=self._encode,
+                encode=self.encode,
             )
         return self._clients[address]

@@ -119,7 +119,8 @@ USERS: dict[str, UserRequests] = {
             *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
             *(Code.INVOKE_BROKER_TO_RESET_OFFSET, Code.GET_MAX_OFFSET),
             *(Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.GET_CONSUME_STATS, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
-            *(Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
+            *(Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.CHECK_CLIENT_CONFIG),
+            *(Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
         ),
         has("broker.group_operators"),
     ),
@@ -187,6 +188,7 @@ SENT_BY_BROKERS: Mapping[Code, tuple[str, ...]] = {
     Code.NOTIFY_CONSUMER_IDS_CHANGED: ("group members", "group operators"),
     Code.RESET_CONSUMER_CLIENT_OFFSET: ("operators of groups", "group operators"),
     Code.GET_CONSUMER_STATUS_FROM_CLIENT: ("operators that ask clients",),
+    Code.PUSH_REPLY_MESSAGE_TO_CLIENT: ("group operators",),
 }
 """Requests of brokers -> the users that receive or cause them."""
 
