@@ -128,7 +128,7 @@ def check_last_time(queue: Queue, answered_ms: int, last_ms: int | None) -> Iter
         yield _violation(f"wrong last time of {queue[0]}/{queue[1]}", "lastUpdateTimestamp", last_ms, answered_ms)
 
 
-class QueueEntry(NamedTuple):
+class ListedEntry(NamedTuple):
     """An entry of a consume queue: the place of a message in the log."""
 
     log_offset: int
@@ -136,7 +136,7 @@ class QueueEntry(NamedTuple):
 
 
 def check_queue_entries(
-    ledger: Ledger, queue: Queue, asked: range, entries: Mapping[int, QueueEntry], bounds: QueueBounds
+    ledger: Ledger, queue: Queue, asked: range, entries: Mapping[int, ListedEntry], bounds: QueueBounds
 ) -> Iterator[Violation]:
     """Yield each error in the entries that QUERY_CONSUME_QUEUE returned.
 
@@ -156,7 +156,7 @@ def check_queue_entries(
         if put.place != queue or put.physical_offset is None or put.name in ledger.lost_puts or found is None:
             continue
         # A broker adds properties, so the size is known only after the record was received or read.
-        known = QueueEntry(put.physical_offset, found.size_bytes if put.wrote_bytes is None else put.wrote_bytes)
+        known = ListedEntry(put.physical_offset, found.size_bytes if put.wrote_bytes is None else put.wrote_bytes)
         if found != known:
             yield _violation(f"the entry of {put.name} in {name} is wrong", "queueData", known, found)
 

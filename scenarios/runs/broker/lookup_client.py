@@ -248,7 +248,7 @@ class LookupClient(BrokerUser):
         low = answer["minQueueIndex"]
         if low > max(first, bounds.low):
             return  # messages have expired, perhaps between the entries and the begin of the queue
-        entries = [lookups.QueueEntry(each["physicOffset"], each["physicSize"]) for each in answer["queueData"]]
+        entries = [lookups.ListedEntry(each["physicOffset"], each["physicSize"]) for each in answer["queueData"]]
         by_offset, asked = dict(enumerate(entries, max(first, low))), range(first, first + count)
         known = QueueBounds(low, bounds.high)
         self.run.report(lookups.check_queue_entries(ledger, queue.queue, asked, by_offset, known))

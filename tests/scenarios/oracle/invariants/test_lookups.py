@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.scenarios.oracle.invariants.lookups import (
     QueueBounds,
-    QueueEntry,
+    ListedEntry,
     check_earliest_time,
     check_last_time,
     check_missing_queue,
@@ -87,7 +87,7 @@ def test_the_last_time_of_a_queue_is_that_of_its_last_message(last_ms: int | Non
     assert len(list(check_last_time(QUEUE, 5, last_ms))) == wrong
 
 
-KNOWN = {0: QueueEntry(0, 90), 1: QueueEntry(100, 100), 2: QueueEntry(200, 100)}
+KNOWN = {0: ListedEntry(0, 90), 1: ListedEntry(100, 100), 2: ListedEntry(200, 100)}
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ KNOWN = {0: QueueEntry(0, 90), 1: QueueEntry(100, 100), 2: QueueEntry(200, 100)}
     [
         (range(9), KNOWN, ""),
         (range(1, 2), {1: KNOWN[1]}, ""),
-        (range(3, 9), {3: QueueEntry(300, 7)}, ""),  # stored since the request
+        (range(3, 9), {3: ListedEntry(300, 7)}, ""),  # stored since the request
         (range(1, 9), {1: KNOWN[1]}, "are missing"),
         (range(2), KNOWN, "not asked for"),
-        (range(1, 2), {1: QueueEntry(100, 99)}, "the entry of m1 in T0/0 is wrong"),
-        (range(1, 2), {1: QueueEntry(101, 100)}, "the entry of m1 in T0/0 is wrong"),
+        (range(1, 2), {1: ListedEntry(100, 99)}, "the entry of m1 in T0/0 is wrong"),
+        (range(1, 2), {1: ListedEntry(101, 100)}, "the entry of m1 in T0/0 is wrong"),
     ],
 )
 def test_entries_of_a_queue_name_the_places_of_its_messages(
-    ledger: Ledger, asked: range, entries: dict[int, QueueEntry], summary: str
+    ledger: Ledger, asked: range, entries: dict[int, ListedEntry], summary: str
 ) -> None:
     found = [one.summary for one in check_queue_entries(ledger, QUEUE, asked, entries, QueueBounds(0, 3))]
     assert len(found) == bool(summary)
