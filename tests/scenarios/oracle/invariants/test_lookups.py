@@ -3,8 +3,8 @@
 import pytest
 
 from tornlog.scenarios.oracle.invariants.lookups import (
-    QueueBounds,
     ListedEntry,
+    QueueBounds,
     check_earliest_time,
     check_last_time,
     check_missing_queue,
