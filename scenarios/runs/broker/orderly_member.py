@@ -159,7 +159,9 @@ class OrderlyMember(GroupMember):
             done, since_ns = reply.response.code in PULLED, _permitted_since_ns(pull, reply, readings, account)
             self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=since_ns))
         if reply.response.code == ResponseCode.PULL_NOT_FOUND:
-            return position
+            # The answer to the last commit may have come too late. RocketMQ's client commits every few seconds.
+            is_committed = account.handled_to.get((GROUP, *queue.queue), 0) >= position
+            return position if is_committed else self._commit(queue, position)
         if reply.response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             return reply.field("nextBeginOffset")
         if not reply.is_success or not self._holds_lock(queue):
