@@ -38,7 +38,7 @@ def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = Non
             order = "flushed <= readable <= committed <= wrote <= size"
             found = f"{flushed}, {readable}, {committed}, {wrote}"
             yield _broken("positions out of order", file, flushed, "positions", order, found)
-        elif not disk.is_file_durable(file, 0, flushed):
+        elif not disk.is_durable(file, 0, flushed):
             summary = "flushed bytes that are not durable"
             yield _broken(summary, file, flushed, "flushed", "a durable position", str(flushed))
         if (

@@ -70,7 +70,6 @@ def buffered_segment(store: MessageStore) -> BufferedSegment:
     files, size_bytes = store.world.files, store.log.segment_bytes
     files.make_directories(store.config.commit_log_directory)
     mapped = files.map(store.log.path(0), size_bytes)
-    files.sync_directory(store.config.commit_log_directory)
     pool = TransientStorePool(store.world, size_bytes, 1)
     segment = BufferedSegment(
         store.world.tasks, mapped, 0, "commitlog", pool=pool, buffer=memoryview(bytearray(size_bytes))
