@@ -85,7 +85,7 @@ def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
 @pytest.mark.ci
 def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation() -> None:
     bug = mutant_named("hold-without-second-look")
-    broken = first_broken(narrowed_scenario(bug), range(100), bug.id)
+    broken = first_broken(narrowed_scenario(bug), range(400), bug.id)
 
     assert broken.invariant == "LIVE"
     assert broken.summary.endswith("is held although there is a message for it")
