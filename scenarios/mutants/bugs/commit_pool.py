@@ -54,6 +54,16 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
 
 
 # Found in this store: in a sparse file, the commit allocates blocks. A retry succeeds once the disk has space.
+def _notify_if_committed(service: CommitRealTimeService) -> bool:
+    """Notify the next service if more was committed, as `commit` does after an error. Return whether it was."""
+    where = service._queue.committed_where
+    if where == service._committed_where:
+        return False
+    service._committed_where = where
+    service.on_committed()
+    return True
+
+
 @bug("full-disk-ends-commits", CommitRealTimeService, "commit", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(
     sync_flush=(False,),
@@ -71,12 +81,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
         self.last_error = error
         self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, str(error))
         bit(is_disk_full(error))
-    where = self._queue.committed_where
-    if where == self._committed_where:
-        return False
-    self._committed_where = where
-    self.on_committed()
-    return True
+    return _notify_if_committed(self)
 
 
 @bug("final-drain-stops-early", MessageStore, "shutdown", found_by=("DUR", "LIVE", "QUIET"))
@@ -153,12 +158,7 @@ def commit_and_note(self: CommitRealTimeService, least_pages: int) -> bool:
         self.last_error = error
         if not bit(not is_disk_full(error)):
             self._flags.add_refusal(RefusalReason.DISK_FULL)
-    where = self._queue.committed_where
-    if where == self._committed_where:
-        return False
-    self._committed_where = where
-    self.on_committed()
-    return True
+    return _notify_if_committed(self)
 
 
 @bug("full-quota-ends-commits", transient_pool, "is_disk_full", found_by=("LIVE", "QUIET", "STATUS"))

@@ -56,6 +56,10 @@ _MODES = tuple(
 )
 _FIRST = {one.kind: one for one in SUBSCRIPTIONS}["TAG"]
 _TWO_CONNECTIONS_CHANCES, _LEFT_OUT_CHANCE, _MISSING_QUEUE_CHANCE = (0.5, 0.25), 0.5, 0.2
+_FIRST_CLIENT, _OTHER_CLIENT, _SECOND_OF_FIRST_CLIENT = (0, 0), (1, 0), (0, 1)
+"""The numbers of a client and of its connection."""
+_OF_ONE_CLIENT = (_FIRST_CLIENT, _SECOND_OF_FIRST_CLIENT)
+_OF_TWO_CLIENTS: tuple[tuple[int, int], ...] = (_FIRST_CLIENT, _OTHER_CLIENT)
 _LANGUAGE_CODES, _VERSIONS = (0, 1, 9, 12), (0, 121, 395)
 """Java, C++, Go, Rust. RocketMQ's versions: none, 3.4.9, 4.9."""
 
@@ -87,7 +91,7 @@ class GroupChange(NamedTuple):
     client: GroupClient
     command: RemotingCommand
     apply: Callable[[GroupModel], Sequence[Queue] | None]
-    """Changes the model. Returns the queues that the answer grants; None if it grants nothing."""
+    """Changes the model. Returns the queues that the answer grants; None if the request asks for no locks."""
 
 
 class UncertainError(Exception):
@@ -112,8 +116,10 @@ class GroupAct:
         """The possible subscriptions by kind and text."""
         is_race = user.plan.broker.group_races > 0  # of two connections
         has_two = self.forms.chance(_TWO_CONNECTIONS_CHANCES[is_race], "a client has two connections")
-        shape = ((0, 0), (0, 1)) if has_two and is_race else ((0, 0), (1, 0), (0, 1))[: 2 + (has_two and not is_race)]
-        self.clients = [self._make_client(*each) for each in shape]
+        connections = _OF_TWO_CLIENTS
+        if has_two:
+            connections = _OF_ONE_CLIENT if is_race else (*_OF_TWO_CLIENTS, _SECOND_OF_FIRST_CLIENT)
+        self.clients = [self._make_client(*each) for each in connections]
         self.is_one_client = len({each.client_id for each in self.clients}) == 1
         self._connected: set[MemberConnection] = set()
         """Connections with an answer."""
@@ -329,7 +335,7 @@ class GroupAct:
 
 
 def content_of(request: RemotingCommand) -> str:
-    """Return what a client compares of a broker's request: of a reply all except the broker's address and times."""
+    """Return the part of a broker's request that a client compares: a reply without the broker's address and times."""
     if request.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
         fields = {**request.ext_fields, "storeHost": "", "storeTimestamp": ""}
         fields["bornHost"] = fields["bornHost"].partition(":")[0]
