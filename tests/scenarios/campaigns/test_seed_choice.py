@@ -59,7 +59,16 @@ def test_a_file_returns_the_runs_that_were_saved(tmp_path: Path) -> None:
     assert measured_runs(tmp_path / "runs") == saved
 
 
-@pytest.mark.parametrize("content", [b"", b"text", compress(b"{}"), compress(b"[1"), compress(b"x" * 99)[:-9]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"text", id="text"),
+        pytest.param(compress(b"{}"), id="another object"),  # no name made of the bytes: they contain the time
+        pytest.param(compress(b"[1"), id="no JSON"),
+        pytest.param(compress(b"x" * 99)[:-9], id="cut"),
+    ],
+)
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "runs").write_bytes(content)
     with pytest.raises(ValueError, match="expected a file of `make conditions`"):
