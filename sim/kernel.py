@@ -173,7 +173,8 @@ class Kernel:
         self._hub = getcurrent()
         self._set_greenlet_parents(self._hub)
         try:
-            with counted_steps(lambda: self.steps):
+            # Quanta of a lone task, drawn after its steps, count too: millions of them take seconds.
+            with counted_steps(lambda: self.steps + self._lone_since):
                 main = self.spawn(machine, "main", body)
                 self._run_until_ended(main)
                 machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
@@ -430,7 +431,7 @@ class Kernel:
         try:
             while (end := begin + quantum(lone, begin)) < free_to:
                 assert end >= begin, f"{self._policy.name} grants {end - begin} points"
-                begin = end + 1  # the point that found no fuel
+                begin = self._lone_since = end + 1  # the point that found no fuel
         except Exception as failure:
             self._policy_failure = failure
         if end >= self._disturb_step:

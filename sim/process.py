@@ -23,7 +23,7 @@ _OF_WEAKREF = ("weakref", "_weakrefset")
 
 
 _running: list[Callable[[], int]] = []
-"""For each kernel that runs, the innermost last: a function that returns its number of steps."""
+"""For each kernel that runs, the innermost last: a function whose value changes with each step."""
 _runs_begun = 0
 
 
@@ -54,7 +54,10 @@ def collect_garbage_at_end() -> Iterator[None]:
 
 @contextmanager
 def counted_steps(steps: Callable[[], int]) -> Iterator[None]:
-    """Let `stall_limit` count the steps of a kernel while the block runs it."""
+    """Let `stall_limit` count the steps of a kernel while the block runs it.
+
+    steps: returns a number that changes with each step.
+    """
     global _runs_begun
     _runs_begun += 1
     _running.append(steps)

@@ -12,9 +12,11 @@ from tests.fixtures import QUIET_SCENARIO
 from tornlog.scenarios.campaigns import seeds
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.sim.choices import Choices
+from tornlog.sim.errors import NoProgressError
 from tornlog.sim.kernel import Kernel
+from tornlog.sim.machine import SimTask
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.process import CpuLimitReached, collect_garbage_at_end, cpu_limit
+from tornlog.sim.process import CpuLimitReached, collect_garbage_at_end, cpu_limit, stall_limit
 
 
 def loop_forever(*_: object) -> None:
@@ -182,3 +184,22 @@ def test_a_run_that_raises_restores_the_garbage_collector_setting(monkeypatch: p
 
     assert run_seed(QUIET_SCENARIO, 0).outcome == "harness-error"
     assert gc.isenabled()
+
+
+class SlowQuanta(RandomWalk):
+    """Grants a quantum of one point, in 1 ms."""
+
+    def quantum(self, chosen: SimTask, step: int) -> int:
+        use_cpu(0.001)
+        return 1
+
+
+def test_quanta_of_a_lone_task_are_progress_though_they_are_drawn_after_its_steps() -> None:
+    with Kernel(SlowQuanta(Choices("slow").stream("schedule"), 4), step_limit=400) as kernel:
+
+        def body() -> None:
+            while True:
+                kernel.scheduling_point("loop")
+
+        with pytest.raises(NoProgressError, match="the step limit is reached"), stall_limit(0.03):
+            kernel.run(kernel.create_machine("m"), body, time_limit_ns=10**9)
