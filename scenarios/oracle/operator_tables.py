@@ -8,6 +8,7 @@ There is one operator per table, which waits for each answer. None stands for a 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .evidence import Violation, record_tried
 
@@ -15,6 +16,19 @@ Settings = tuple[object, ...]
 PERM_READ = 4
 _PERM_READ_WRITE = 6
 BROKER_PERMISSION = "brokerPermission"
+_TOPIC_SETTINGS = ("readQueueNums", "writeQueueNums", "perm", "order", "topicSysFlag", "topicFilterType")
+GROUP_SETTINGS = (
+    *("consumeEnable", "retryQueueNums", "retryMaxTimes", "consumeFromMinEnable", "consumeBroadcastEnable"),
+    *("notifyConsumerIdsChangedEnable", "brokerId", "whichBrokerWhenConsumeSlowly"),
+)
+
+
+def topic_settings(entry: Mapping[str, Any]) -> Settings:
+    return tuple(entry[name] for name in _TOPIC_SETTINGS)
+
+
+def group_settings(entry: Mapping[str, Any]) -> Settings:
+    return tuple(entry[name] for name in GROUP_SETTINGS)
 
 
 @dataclass(slots=True, eq=False)
@@ -143,8 +157,8 @@ class OperatorTables:
     def check_pull(self, topic: str, *, is_refused: bool, is_done: bool, asked_ns: int) -> Iterator[Violation]:
         """STATUS: yield an answer to a pull that contradicts the permission of the topic or the broker.
 
-        is_refused: whether the answer is NO_PERMISSION. The settings of a topic are (read queues, write queues, perm,
-        order). RocketMQ's brokers do not refuse a send because of the permission: clients follow the routes.
+        is_refused: whether the answer is NO_PERMISSION. RocketMQ's brokers do not refuse a send because of the
+        permission: clients follow the routes.
         """
         is_readable = self.is_readable(topic, asked_ns)
         if is_readable is None:

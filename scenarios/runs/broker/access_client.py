@@ -23,6 +23,7 @@ from ....store.formats.messages import PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.access_rules import AccessModel, AccessRequest, AccountRule, RuleSet, check_access, check_content
 from ...oracle.evidence import Violation
+from ...oracle.operator_tables import topic_settings
 from ...oracle.put_entry import PLAIN
 from ...oracle.reader import in_java_map_order
 from ...oracle.returned import SendBackRequest
@@ -46,7 +47,6 @@ from .commands import (
     with_words,
 )
 from .message_options import EVERYTHING
-from .operator_client import topic_settings
 from .refused_requests import BEYOND, RefusedRequest, check_refused, timed_batch, timed_send
 
 T = TypeVar("T")

@@ -28,6 +28,7 @@ from ...oracle.evidence import Evidence, Violation
 from ...oracle.invariants import consumers, delivery, quiescence, rep, retries, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.invariants.side_files import WatchedSideFile
+from ...oracle.operator_tables import group_settings, topic_settings
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload.damage import image_with_file
@@ -38,7 +39,6 @@ from .account import BrokerAccount
 from .broker_replication import BrokerReplication
 from .broker_settings import CONF_PATH, REGISTER_MS, add_conf, broker_config_of, name_servers_of
 from .identities import BrokerIdentity, store_config_of
-from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies
 from .watched_routes import FindTables
 
