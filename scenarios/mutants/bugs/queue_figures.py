@@ -1,9 +1,11 @@
-"""Bugs of the figures of queues that operators read."""
+"""Bugs of the figures of queues and groups that operators read."""
 
+from dataclasses import replace
 from typing import Any
 
 from ....store.broker.processors import figures
 from ....store.broker.processors.broker_admin import BrokerAdminProcessor
+from ....store.broker.processors.figures import StatisticsProcessor
 from ....store.broker.requests import ExtFields, success_response
 from ....store.broker.router import Channel
 from ....store.formats.remoting.command import RemotingCommand
@@ -12,6 +14,8 @@ from ....store.queues.consume_queue import ConsumeQueue
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
+_GROUPS = SCENARIOS["group-members"].ranges.replace(broker={"group_operators": (1,)})
+_EXPIRED = SCENARIOS["consumer-offset-expired"].ranges.replace(broker={"group_operators": (1,)})
 _LOOKING = SCENARIOS["broker-lookups"].ranges.replace(broker={"rest_ms_max": (15_000,)})
 
 
@@ -47,3 +51,46 @@ def entries_without_newest(queue: ConsumeQueue, index: int, count: int) -> list[
     """An operator who lists the entries of a queue does not get the newest one."""
     newest = queue.max_offset - 1
     return entries_without_newest.original(queue, index, min(count, newest - index) if bit(index <= newest) else count)
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+# RocketMQ's ConsumerOffsetManager.queryMinOffsetInAllGroup removes them from the key set of the table itself.
+@bug("lowest-offset-removes-left-out", StatisticsProcessor, "correction_offset", found_by=("META",))
+@needs(_GROUPS)
+def correct_and_remove(self: StatisticsProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """Groups that an operator leaves out of a query for the lowest offset lose their offsets."""
+    response = correct_and_remove.original(self, request, channel)
+    for group in request.ext_fields["filterGroups"].split(","):
+        bit(bool(self._parts.offsets.topics_of(group)))
+        self._parts.offsets.remove_group(group)
+    return response
+
+
+@bug("lowest-offset-has-expired", StatisticsProcessor, "correction_offset", found_by=("META",))
+@needs(_EXPIRED)
+def correct_from_zero(self: StatisticsProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """The lowest offset of all groups is that of a group whose messages have expired."""
+    parts, topic = self._parts, request.ext_fields["topic"]
+
+    def min_offset(asked: str, queue_id: int) -> int:
+        first = type(parts).min_offset(parts, asked, queue_id)
+        groups = parts.offsets.groups_of(topic)
+        bit(any(0 <= parts.offsets.query_offset(each, topic, queue_id) < first for each in groups))
+        return 0
+
+    vars(parts)["min_offset"] = min_offset
+    try:
+        return correct_from_zero.original(self, request, channel)
+    finally:
+        del vars(parts)["min_offset"]
+
+
+@bug("progress-ignores-order", StatisticsProcessor, "consume_stats", found_by=("META",))
+@needs(_GROUPS)
+def show_unordered(self: StatisticsProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """An operator who asks for the progress in ordered topics gets that in all other topics."""
+    ordered = bit(request.ext_fields["isOrder"] == "true")
+    fields = {**request.ext_fields, "isOrder": "false"} if ordered else request.ext_fields
+    return show_unordered.original(self, replace(request, ext_fields=fields), channel)
