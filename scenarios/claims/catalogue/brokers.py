@@ -118,6 +118,7 @@ SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "transaction_check_interval_ms": (1_000, 1_000, 1_000, 2_000),
     "transaction_check_max": (15, 15, 15, 18),
     "validate_system_topic_when_update_topic": (True, False),
+    "store_reply_message_enable": (True, True, False),
 }
 """Settings of a broker."""
 

@@ -11,6 +11,7 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import ExtFields, ResponseCode, response_to
 from ....store.broker.router import Channel
+from ....store.broker.sending import SendRequest
 from ....store.broker.subscriptions import ConsumerData, SubscriptionData
 from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from ....store.formats.message import TRANSACTION_NONE, TRANSACTION_ROLLBACK, MessageRecord
@@ -147,6 +148,21 @@ def force_reset_to_time(self: GroupAdminProcessor, request: RemotingCommand, cha
     if bit(request.ext_fields["timestamp"] != "-1" and request.ext_fields.get("isForce") != "true"):
         request = _with_field(request, "isForce", "true")
     return force_reset_to_time.original(self, request, channel)
+
+
+@bug("reply-stored-against-setting", SendMessageProcessor, "_reply", found_by=("STATUS", "PREFIX", "ISO"))
+@needs(_GROUPS, broker_settings={"store_reply_message_enable": (False,)})
+def reply_and_store(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, channel: Channel
+) -> RemotingCommand:
+    """A broker stores replies although storeReplyMessageEnable is off."""
+    parts, config = self._parts, self._parts.config
+    bit(not config.store_reply_message_enable)
+    parts.config = replace(config, store_reply_message_enable=True)
+    try:
+        return reply_and_store.original(self, request, send, channel)
+    finally:
+        parts.config = config
 
 
 # Found in this store.
