@@ -335,7 +335,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
         .with_late_optional(0.15, returning_master=RETURNING_MASTER)
-        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
+        .with_late_optional(0.3, registered={"broker": {"registers_filters": (True,)}}),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.
