@@ -67,8 +67,9 @@ def check_queue_bounds(
     ]
     end = max((offset + 1 for offset in there), default=0)
     least_end = max(end, before.high)
-    if not least_end <= bounds.high <= len(puts):
-        yield _violation(f"wrong end of {name}", "maxOffset", f"{least_end} to {len(puts)}", bounds.high)
+    most = len(puts) + sum(put.topic == queue[0] and put.queue_id < 0 for put in ledger.puts)
+    if not least_end <= bounds.high <= most:
+        yield _violation(f"wrong end of {name}", "maxOffset", f"{least_end} to {most}", bounds.high)
     first = min(there, default=bounds.high)
     if not before.low <= bounds.low <= max(first, before.low):
         yield _violation(f"wrong begin of {name}", "minOffset", f"{before.low} to {first}", bounds.low)
