@@ -444,6 +444,7 @@ class BrokerSettingsPlan:
     transaction_check_interval_ms: int = knob_field(1_000, plain=1_000)
     transaction_check_max: int = knob_field(15, plain=15)
     validate_system_topic_when_update_topic: bool = knob_field(True, plain=True)
+    store_reply_message_enable: bool = knob_field(True, plain=True)
 
     @property
     def decided_ms(self) -> int:

@@ -256,6 +256,8 @@ class Ledger:
         The record may be in the queue of a delayed or half message, or also in light queues.
         """
         put = self.by_properties.get(record.properties)
+        if put is not None and put.queue_id < 0:  # the broker has chosen a queue, in which all records must be
+            put.queue_id = record.queue_id
         if put is not None or not _may_be_changed_by_store(record):
             return put
         put = self.put_named_by(record)

@@ -247,6 +247,7 @@ class PutEntry:
     name: str
     topic: str = field(compare=False)
     queue_id: int = field(compare=False)
+    """-1 while only the broker knows the queue that it has chosen."""
     tags: str = field(compare=False)
     body: bytes = field(compare=False)
     properties: bytes = field(compare=False)

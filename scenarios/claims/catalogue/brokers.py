@@ -118,6 +118,7 @@ SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "transaction_check_interval_ms": (1_000, 1_000, 1_000, 2_000),
     "transaction_check_max": (15, 15, 15, 18),
     "validate_system_topic_when_update_topic": (True, False),
+    "store_reply_message_enable": (True, True, False),
 }
 """Settings of a broker."""
 
@@ -334,7 +335,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
         .with_late_optional(0.15, returning_master=RETURNING_MASTER)
-        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
+        .with_late_optional(0.3, registered={"broker": {"registers_filters": (True,)}}),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

@@ -11,11 +11,12 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import ExtFields, ResponseCode, response_to
 from ....store.broker.router import Channel
+from ....store.broker.sending import SendRequest
 from ....store.broker.subscriptions import ConsumerData, SubscriptionData
 from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from ....store.formats.message import TRANSACTION_NONE, TRANSACTION_ROLLBACK, MessageRecord
 from ....store.formats.messages import Message
-from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.command import LANGUAGES, RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -138,6 +139,39 @@ def reset_without_force(self: GroupAdminProcessor, request: RemotingCommand, cha
     """A forced reset of offsets does not move a group forward."""
     bit(request.ext_fields.get("isForce") == "true")
     return reset_without_force.original(self, _with_field(request, "isForce", "false"), channel)
+
+
+@bug("unforced-reset-moves-on", GroupAdminProcessor, "reset_offset", found_by=("META",))
+@needs(_GROUPS)
+def force_reset_to_time(self: GroupAdminProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """A reset to a time moves a group to later messages, although it is not forced."""
+    if bit(request.ext_fields["timestamp"] != "-1" and request.ext_fields.get("isForce") != "true"):
+        request = _with_field(request, "isForce", "true")
+    return force_reset_to_time.original(self, request, channel)
+
+
+@bug("reply-stored-against-setting", SendMessageProcessor, "_reply", found_by=("STATUS", "PREFIX", "ISO"))
+@needs(_GROUPS, broker_settings={"store_reply_message_enable": (False,)})
+def reply_and_store(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, channel: Channel
+) -> RemotingCommand:
+    """A broker stores replies although storeReplyMessageEnable is off."""
+    parts, config = self._parts, self._parts.config
+    bit(not config.store_reply_message_enable)
+    parts.config = replace(config, store_reply_message_enable=True)
+    try:
+        return reply_and_store.original(self, request, send, channel)
+    finally:
+        parts.config = config
+
+
+# Found in this store.
+@bug("reset-by-cpp-has-a-map", GroupAdminProcessor, "reset_offset", found_by=("LIVE",))
+@needs(_GROUPS)
+def reset_as_java(self: GroupAdminProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """Members receive a map of offsets although the operator's client is a C++ program, so C++ members ignore it."""
+    bit(request.language == LANGUAGES.index("CPP"))
+    return reset_as_java.original(self, replace(request, language=0), channel)
 
 
 @bug("reset-to-end-is-a-time", GroupAdminProcessor, "reset_offset", found_by=("META",))

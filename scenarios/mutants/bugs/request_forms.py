@@ -1,13 +1,16 @@
 """Bugs that need other forms or targets of requests: batches, replies, second connections, dead letters."""
 
+from dataclasses import replace
+
 from ....store.broker.clients import ProducerManager
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import RequestCode, success_response
 from ....store.broker.router import Channel, LateResponse
-from ....store.broker.sending import SendRequest
+from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.topic_names import DLQ_GROUP_PREFIX
 from ....store.broker.topics import TopicConfig, TopicConfigManager
+from ....store.formats.messages import Message, PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import GROUPS
@@ -15,6 +18,12 @@ from ..mutant import bit, bug, needs
 
 _GROUPS = SCENARIOS["group-members"].ranges.replace(**GROUPS).replace(broker={"group_races": (0,)})
 _BATCHES = SCENARIOS["broker-crash"].ranges.replace(messages={"batch_chance": (0.5,)})
+_OPERATED = SCENARIOS["operator-changes"].ranges.replace(
+    broker={"operators": (1,), "group_members": (0,)},
+    queues_per_topic=(2,),
+    messages_each=(8,),
+    cluster={"slaves": (0,)},
+)
 _DEAD = SCENARIOS["consumer-dead-letters"].ranges
 
 
@@ -38,6 +47,27 @@ def send_by_code(
     """A batch with the code of a plain send, marked by its field `batch`, becomes one message."""
     bit(send.batch and request.code != RequestCode.SEND_BATCH_MESSAGE)
     return send_by_code.original(self, request, send._replace(batch=False), channel)
+
+
+@bug("any-queue-is-one-to-read", SendChecks, "build_message", found_by=("QOFF",))
+@needs(_OPERATED)
+def choose_readable_queue(
+    self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
+) -> Message:
+    """A broker that chooses the queue of a message also chooses queues to which producers may no longer write."""
+    bit(send.queue_id < 0 and topic.read_queue_nums > topic.write_queue_nums)
+    readable = replace(topic, write_queue_nums=topic.queue_nums)
+    return choose_readable_queue.original(self, send, readable, body, channel)
+
+
+@bug("chosen-queue-is-not-answered", SendMessageProcessor, "_make_send_response", found_by=("QOFF", "PREFIX", "READ"))
+@needs(SCENARIOS["consumer-order"].ranges, queues_per_topic=(2,))
+def answer_first_queue(
+    self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
+) -> RemotingCommand:
+    """The answer to a message whose queue the broker has chosen names the first queue."""
+    is_open = "-1" in (request.ext_fields.get("e"), request.ext_fields.get("queueId"))
+    return answer_first_queue.original(self, request, 0 if bit(is_open and queue_id > 0) else queue_id, result)
 
 
 @bug("leaver-by-client-id", ClientManageProcessor, "unregister_client", found_by=("LIVE",))

@@ -8,10 +8,12 @@ from ....store.broker.name_server import NameServer
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
+from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.remoting_client import RemotingClient
-from ....store.broker.requests import ExtFields, RequestCode, ResponseCode
+from ....store.broker.requests import ExtFields, RequestCode, ResponseCode, success_response
 from ....store.broker.router import Channel
+from ....store.broker.subscriptions import TAG, SubscriptionData
 from ....store.broker.topics import SubscriptionGroupConfig
 from ....store.broker.versioned_table import VersionedTable
 from ....store.config import BrokerRole
@@ -31,6 +33,27 @@ _LOOKUPS = SCENARIOS["broker-lookups"].ranges.replace(
     sync_flush=(True,), memory={"transient_pool": (False,)}, retention=None, cluster={"slaves": (1,)}
 )
 _RETRIES = SCENARIOS["consumer-retry"].ranges.replace(sync_flush=(True,), cluster={"slaves": (1,)})
+
+
+@bug("slave-ignores-registered-filter", PullMessageProcessor, "_registered_subscription", found_by=("READ", "PREFIX"))
+@needs(_READS, broker={"registers_filters": (True,), "slaves_are_read": (True,)}, consuming={"filtered": (True,)})
+def subscribe_to_everything(
+    self: PullMessageProcessor, group: SubscriptionGroupConfig, topic: str, version: int
+) -> SubscriptionData:
+    """A slave gives a group every message, although the group has registered an expression with it."""
+    found = subscribe_to_everything.original(self, group, topic, version)
+    return (
+        SubscriptionData(topic, "*", TAG, version) if bit(self._parts.is_slave and found.expression != "*") else found
+    )
+
+
+@bug("slave-registers-no-consumers", ClientManageProcessor, "heartbeat", found_by=("LIVE", "REDEL", "PREFIX"))
+@needs(_READS, broker={"registers_filters": (True,), "slaves_are_read": (True,)}, heals=(True,))
+def heartbeat_at_master(self: ClientManageProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """A slave ignores heartbeats, so that it refuses each pull by a registered subscription."""
+    if bit(self._parts.is_slave):
+        return success_response(request)
+    return heartbeat_at_master.original(self, request, channel)
 
 
 # The slave's broker has the offsets until its next start, so only its file shows the mistake.

@@ -67,8 +67,9 @@ def check_queue_bounds(
     ]
     end = max((offset + 1 for offset in there), default=0)
     least_end = max(end, before.high)
-    if not least_end <= bounds.high <= len(puts):
-        yield _violation(f"wrong end of {name}", "maxOffset", f"{least_end} to {len(puts)}", bounds.high)
+    most = len(puts) + sum(put.topic == queue[0] and put.queue_id < 0 for put in ledger.puts)
+    if not least_end <= bounds.high <= most:
+        yield _violation(f"wrong end of {name}", "maxOffset", f"{least_end} to {most}", bounds.high)
     first = min(there, default=bounds.high)
     if not before.low <= bounds.low <= max(first, before.low):
         yield _violation(f"wrong begin of {name}", "minOffset", f"{before.low} to {first}", bounds.low)
@@ -126,6 +127,66 @@ def check_last_time(queue: Queue, answered_ms: int, last_ms: int | None) -> Iter
     record_tried("READ")
     if last_ms is not None and answered_ms != last_ms:
         yield _violation(f"wrong last time of {queue[0]}/{queue[1]}", "lastUpdateTimestamp", last_ms, answered_ms)
+
+
+def check_progress(
+    queue: Queue,
+    own: int,
+    found: Mapping[str, int],
+    times: Mapping[int, int],
+    ends: QueueBounds,
+    asked_ms: range | None,
+) -> Iterator[Violation]:
+    """Yield each wrong figure of a group in GET_CONSUME_STATS and QUERY_CONSUME_TIME_SPAN.
+
+    own: the group's offset. times: queue offset -> store time of the message. ends: the end of the queue before and
+    after the requests. asked_ms: the time of the requests; None if clocks step. The queue begins at 0.
+    """
+    record_tried("READ")
+    last_ms, next_ms = times.get(own - 1), times.get(own)
+    is_behind = own < ends.low and next_ms is not None and asked_ms is not None
+    expected: dict[str, int | range | None] = {
+        "brokerOffset": range(ends.low, ends.high + 1),
+        "consumerOffset": own,
+        "lastTimestamp": last_ms if own else 0,
+        "minTimeStamp": times.get(0),
+        "maxTimeStamp": times.get(ends.low - 1) if ends.low == ends.high else None,
+        "consumeTimeStamp": last_ms if own else times.get(0),
+        "delayTime": 0 if own == ends.high else None,
+    }
+    if is_behind and asked_ms is not None and next_ms is not None:
+        expected["delayTime"] = range(asked_ms.start - next_ms, asked_ms.stop - next_ms)
+    for name, wanted in expected.items():
+        figure = found.get(name)
+        if wanted is not None and (figure not in wanted if isinstance(wanted, range) else figure != wanted):
+            yield _violation(f"a wrong figure of a group at {own} in {queue[0]}/{queue[1]}", name, wanted, figure)
+
+
+def check_counts(topic: str, found: Mapping[str, int], expected: Mapping[str, range]) -> Iterator[Violation]:
+    """Yield each wrong count of VIEW_BROKER_STATS_DATA, by its name."""
+    record_tried("READ")
+    for name, wanted in expected.items():
+        if found[name] not in wanted:
+            yield _violation(f"a wrong count {name} in {topic}", "sum", wanted, found[name])
+
+
+def check_runtime_info(table: Mapping[str, str], dispatched_to: int, begin_ms: int | None) -> Iterator[Violation]:
+    """Yield each wrong figure of a broker.
+
+    dispatched_to: the log offset before which all records were in their queues before the request. begin_ms: the store
+    time of the log's first message.
+    """
+    record_tried("READ")
+    end = int(table["commitLogMaxOffset"])
+    if end < dispatched_to:
+        yield _violation("a broker's log has a wrong end", "commitLogMaxOffset", f">= {dispatched_to}", end)
+    if begin_ms is not None and int(table["earliestMessageTimeStamp"]) != begin_ms:
+        found = table["earliestMessageTimeStamp"]
+        yield _violation("a broker's first message has a wrong time", "earliestMessageTimeStamp", begin_ms, found)
+    totals = [int(table[f"msgPutTotal{time}"]) for time in ("YesterdayMorning", "TodayMorning", "TodayNow")]
+    totals.insert(2, 0 if not totals[2] else int(table["putMessageTimesTotal"]))  # RocketMQ shows 0 as 1
+    if totals != sorted(totals):
+        yield _violation("a broker's totals decrease", "msgPutTotalTodayNow", sorted(totals), totals)
 
 
 class ListedEntry(NamedTuple):

@@ -32,7 +32,9 @@ def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
     put_of, gone = ledger.by_properties.get, ledger.lost_puts
     for found in store.records:
         _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
-        put = put_of(properties) or ledger.put_of(found.record)
+        put = put_of(properties)
+        if put is None or put.queue_id < 0:
+            put = ledger.put_of(found.record)
         if put is None and topic == EVENT_TOPIC:
             continue
         if put is None and topic in BOOKKEEPING_TOPICS:

@@ -16,7 +16,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.formats.host import decode_message_id
 from ....store.formats.messages import GetMessageStatus, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
-from ...oracle.evidence import Violation
+from ...oracle.evidence import Violation, record_tried
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import status
 from ...oracle.invariants.consume_queues import check_answered_place
@@ -101,6 +101,14 @@ def note_answer(
                 account.pull_times.record_answered_put(put.place, put.queue_offset, put.properties, now_ns)
     for put in puts:
         put.status, put.answered_ns = put_status_of_response(response.code), now_ns
+
+
+def check_chosen_queue(put: PutEntry, queue_id: int, queues: int) -> Iterator[Violation]:
+    """QOFF: yield a queue that the broker has chosen, although producers may not write to it."""
+    record_tried("QOFF")
+    if not 0 <= queue_id < queues:
+        summary = f"the broker has put {put.name} into a queue that is not for producers"
+        yield Violation("QOFF", summary, "", -1, "queueId", f"0 to {queues - 1}", str(queue_id))
 
 
 def _check_region_and_trace(account: BrokerAccount, put: PutEntry, fields: Mapping[str, str]) -> Iterator[Violation]:

@@ -30,6 +30,7 @@ from .broker_user import BrokerUser, UserContext
 from .client_machine import ClientMachine
 from .client_questioner import ClientQuestioner
 from .consumer import BrokerConsumer, BrokerQueue
+from .figure_client import FigureClient
 from .foreign_brokers import ForeignBrokers
 from .frame_forms import FRAME_FORMS
 from .group_operator import GroupOperator
@@ -37,7 +38,6 @@ from .identities import identities_of
 from .key_operator import KeyOperator
 from .light_reader import LightReader
 from .lock_racer import LockRacer
-from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
@@ -190,7 +190,7 @@ class BrokersAndClients(NetworkRun):
             self._users.append(ForeignBrokers(run, addresses))
         if self._plan.broker.key_operators:
             self._users.append(KeyOperator(run, addresses))
-        self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
+        self._users += [FigureClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
         self._users += [RetryConsumer(run, number, queues) for number in range(self._plan.retry.failing_consumers)]

@@ -175,7 +175,7 @@ class BrokerConsumer(BrokerUser):
         commits = broker.commits_with_pulls and not is_slave
         committed = self._draw_committed(queue, position) if commits else None
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=committed)
-        if broker.registers_filters and not is_slave:
+        if broker.registers_filters:
             command = without_expression(command)
         began_ns = self.now_ns
         asked_in, is_made, before = ledger.life, queue.topic in ledger.topics, account.pulls.known_bounds(queue.queue)

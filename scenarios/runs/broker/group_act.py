@@ -13,7 +13,7 @@ from ....store.broker.remoting_client import ClientConnection
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.broker.topic_names import retry_topic
 from ....store.formats.remoting.command import LANGUAGES, RemotingCommand
-from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
+from ....store.formats.remoting.json_body import encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.group_delivery import Queue
 from ...oracle.group_members import RESET_CONSUMER_CLIENT_OFFSET
@@ -33,7 +33,6 @@ from .commands import (
     heartbeat_command,
     lock_command,
     make_request,
-    max_offset_command,
     member_list_command,
     unregister_command,
     update_offset_command,
@@ -208,7 +207,7 @@ class GroupAct:
                 wanted[topic] = Subscribed(kind, text, self._version - 3 * stream.chance(0.2, "an older version"))
         return wanted
 
-    def _without_defaults(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def without_defaults(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Leave out optional fields that are false or empty, as some clients do."""
         leaves_out = self.forms.chance(_LEFT_OUT_CHANCE, "leaves out defaults")
         return {name: value for name, value in fields.items() if not leaves_out or (value is not False and value != "")}
@@ -259,11 +258,10 @@ class GroupAct:
         """Commit an offset in each topic, and unless a group is chosen in its retry topic."""
         group = chosen or self.draw_group()
         known = self._known_topics(*() if chosen else (group,))
-        return [self._commit(client, group, topic, last) for topic, last in known]
+        queues = [(topic, self.stream.randint(0, last, "modelled queue")) for topic, last in known]
+        return [self.commit(client, group, each, self.stream.choice(_OFFSETS, "modelled offset")) for each in queues]
 
-    def _commit(self, client: GroupClient, group: str, topic: str, last: int) -> GroupChange:
-        queue = topic, self.stream.randint(0, last, "modelled queue")
-        offset = self.stream.choice(_OFFSETS, "modelled offset")
+    def commit(self, client: GroupClient, group: str, queue: Queue, offset: int) -> GroupChange:
         command = update_offset_command(*queue, offset, group)
         return GroupChange(client, command, lambda model: model.commit(group, queue, offset))
 
@@ -271,13 +269,13 @@ class GroupAct:
         source, target = self.draw_group_with_offsets(), chosen or self.draw_group()
         topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
         fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
-        command = make_request(RequestCode.CLONE_GROUP_OFFSET, **self._without_defaults(fields))
+        command = make_request(RequestCode.CLONE_GROUP_OFFSET, **self.without_defaults(fields))
         return GroupChange(client, command, lambda model: model.clone(source, target, topic))
 
     def delete(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
         group, removes_offsets = chosen or self.draw_group(), self.stream.chance(0.5, "removes")
         fields = {"groupName": group, "removeOffset": removes_offsets}
-        command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **self._without_defaults(fields))
+        command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, **self.without_defaults(fields))
         return GroupChange(client, command, lambda model: model.delete(group, removes_offsets=removes_offsets))
 
     def set_group(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
@@ -303,35 +301,6 @@ class GroupAct:
 
         command = lock_command(code, group, client.client_id, self.broker, [*missing, *queues])
         return GroupChange(client, command, apply)
-
-    def reset(self, client: GroupClient) -> None:
-        """Reset a group to the end of its queues, or to the first message that may be left."""
-        queue, group, stream, model = self.draw_queue(), self.draw_group(), self.stream, self.model
-        if queue is None:
-            return
-        time_ms, is_forced = stream.choice((-1, 0), "reset to"), stream.chance(0.5, "forced")
-        fields = {"topic": queue[0], "group": group, "timestamp": time_ms, "isForce": is_forced}
-        ends = [self._end_of(client, queue)]
-        has_members = bool(model.members(group))
-        refusals = () if has_members else (ResponseCode.CONSUMER_NOT_ONLINE,)
-        command = make_request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **self._without_defaults(fields))
-        reply = self.ask(client, command, *refusals)
-        self.report("STATUS", f"a reset of {group} with members {has_members}", has_members, reply.is_success)
-        if not reply.is_success:
-            return
-        model.reset(group, reply.response.body)
-        ends.append(self._end_of(client, queue))
-        offsets = decode_queue_offsets(reply.response.body, "offsetTable")
-        found = next((offset for place, offset in offsets.items() if (place.topic, place.queue_id) == queue), None)
-        own = model.offsets.get(group, {}).get(queue, -1)
-        if found is not None and time_ms == -1:
-            low, high = (end if is_forced or own < 0 else min(own, end) for end in ends)
-            if not low <= found <= high:
-                place = f"{group} in {queue[0]}/{queue[1]}"
-                self.report("META", f"a reset of {place} to the end answers another offset", (low, high), found)
-
-    def _end_of(self, client: GroupClient, queue: Queue) -> int:
-        return self.ask(client, max_offset_command(*queue)).field("offset")
 
 
 def content_of(request: RemotingCommand) -> str:

@@ -4,7 +4,8 @@
                    and produce for up to three groups
     changes        heartbeats, also with fewer topics and older versions, ends of memberships and connections,
                    offsets, clones, resets, settings and deletions of groups
-    views          offsets, members, subscriptions, producers, groups of a topic, progress, pulls without an expression
+    views          offsets, members, subscriptions, producers, groups of a topic, progress, lowest offsets, pulls
+                   without an expression
     replies        to producers, see `group_replies`
 
 The clients must have received exactly the notices of the model. In some acts both clients change a group at the same
@@ -17,6 +18,7 @@ from ....faults.plan import FaultPlan
 from .broker_user import BrokerUser, UserContext
 from .commands import member_list_command
 from .group_act import GROUP, GroupClient, UncertainError
+from .group_offsets import reset, show_correction, show_progress_of_all
 from .group_race import race
 from .group_replies import GroupReplies
 from .operated_group import stays_connected
@@ -67,13 +69,15 @@ class GroupOperator(BrokerUser):
         acts = (
             *(lambda client, draw=draw: act.make(draw(client)) for draw in changes),
             commit,
-            act.reset,
+            *(lambda client: reset(act, client),) * 2,
             act.query,
             act.list_members,
             act.list_connections,
             act.list_producers,
             act.list_groups,
             act.show_progress,
+            lambda client: show_progress_of_all(act, client),
+            *(lambda client: show_correction(act, client),) * 2,
             *(act.pull,) * 3,
             act.check_expression,
             act.commit_one_way,

@@ -4,7 +4,7 @@
     UPDATE_CONSUMER_OFFSET  one way, as RocketMQ's clients usually send it
 
 A reply goes to the client named in it, over the connection that joined the producers of a group last. The broker also
-stores it. A client that has left gets none, and the answer says so (STATUS).
+stores it if storeReplyMessageEnable is on. A client that has left gets none, and the answer says so (STATUS).
 Source: RocketMQ ReplyMessageProcessor, MessageUtil.createReplyMessage, RemoteBrokerOffsetStore.
 """
 
@@ -62,14 +62,19 @@ class GroupReplies(GroupViews):
         put = PutEntry(name, _TOPIC, 0, "", body, stored, True, self.user.now_ns)
         hosts = Host.of_address(f"{host}:0"), Host.of_address(self._address().address)
         put.content, put.knows_port, put.over_in = PutContent(flag, born_ms, *hosts, times), False, None
-        ledger.record_request(put)
+        is_stored = self.user.plan.broker_settings.store_reply_message_enable
+        if is_stored:
+            ledger.record_request(put)
         try:
             reply = self.ask(client, command, ResponseCode.SYSTEM_ERROR)
         finally:
             put.over_in = ledger.life
         is_found = self.model.reply(target, Notice(push.code, content_of(push)))
         self.report("STATUS", f"a reply to {target}, connected {is_found}", is_found, reply.is_success)
-        if reply.response.ext_fields.get("msgId", "0") != "0":
+        place = reply.response.ext_fields.get("msgId", "0")
+        if not is_stored:
+            self.report("STATUS", "a reply that is not stored has an id", "0", place)
+        elif place != "0":
             at = {"asked_in": self._life, "now_ns": reply.answered_ns}
             self.run.report(note_answer(self._account, [put], reply.response, None, makes_topic=False, **at))
 

@@ -148,13 +148,10 @@ class GroupViews(GroupAct):
 
     def show_progress(self, client: GroupClient) -> None:
         group = self.draw_group_with_offsets()
-        topics = [*self.run.topics, *self.retry_topics_of(group)]
+        topics = [*self.run.topics, *self.retry_topics_of(*self.groups)]
         topic = self.stream.choice(("", *topics), "topic of progress")
         reply = self.ask(client, make_request(RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic))
-        table, found = reply.response.body.decode(), {}
-        for place, offset in _PROGRESS.findall(table):
-            queue = msgspec.json.decode(f"{{{place}}}")
-            found[f"{queue['topic']}/{queue['queueId']}"] = int(offset)
+        found = progress_in(reply.response.body.decode())
         expected = self.model.progress(group, topic, topics)
         nonzero = [{queue: offset for queue, offset in each.items() if offset} for each in (expected, found)]
         self.report("META", f"{group} has a wrong progress in {topic or 'all topics'}", *nonzero)
@@ -233,6 +230,12 @@ class GroupViews(GroupAct):
             offsets, end = [record.queue_offset for record in records], reply.field("nextBeginOffset")
             found = consumers.check_skipped_messages(ledger, queue, begin, end, offsets=offsets, wants=wanted.wants)
             self.run.report(found)
+
+
+def progress_in(table: str) -> dict[str, int]:
+    """Return the offset by topic and queue id."""
+    queues = ((msgspec.json.decode(f"{{{place}}}"), offset) for place, offset in _PROGRESS.findall(table))
+    return {f"{queue['topic']}/{queue['queueId']}": int(offset) for queue, offset in queues}
 
 
 def ids_of(clients: Iterable[MemberConnection]) -> list[str]:

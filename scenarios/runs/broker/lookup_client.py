@@ -52,7 +52,7 @@ _MISSING_CHANCE, _MISSING = 0.1, "nobody-s"
 GROUP = "lookups"
 _SLAVE_CHANCE = 0.7
 _COUNTS = (1, 2, 10, 1_000)
-_QUEUE_FIGURES = re.compile(rb'(\{"brokerName":[^{}]*\}):(\{[^{}]*\})')
+QUEUE_FIGURES = re.compile(rb'(\{"brokerName":[^{}]*\}):(\{[^{}]*\})')
 """A queue as the key of a table, and its figures."""
 
 
@@ -64,7 +64,11 @@ class LookupClient(BrokerUser):
         self._queues = queues
         self._forms = run.streams(f"{self.name}/forms")
         self._looks: list[Callable[[], None]] = [self._look_by_key, self._look_by_id, self._look_at_queue]
-        self._looks_at_queues = self._look_at_bounds, self._look_at_bounds, self._look_at_topic, self._look_at_entries
+        self._looks_at_queues: list[Callable[[BrokerQueue], None]] = [
+            *(self._look_at_bounds,) * 2,
+            self._look_at_topic,
+            self._look_at_entries,
+        ]
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -186,7 +190,7 @@ class LookupClient(BrokerUser):
         if self.stream.chance(_MISSING_CHANCE, "missing queue"):
             self._look_at_missing_queue(queue)
             return
-        bounds = self._find_bounds(queue)
+        bounds = self.find_bounds(queue)
         if bounds is None or not bounds.low < bounds.high:
             return
         if self.stream.chance(0.5, "by time"):
@@ -194,7 +198,7 @@ class LookupClient(BrokerUser):
         else:
             self._find_earliest_time(queue)
 
-    def _find_bounds(self, queue: BrokerQueue) -> QueueBounds | None:
+    def find_bounds(self, queue: BrokerQueue) -> QueueBounds | None:
         asked_in, dispatched_to = self._start_of(queue.broker), self._dispatched_to(queue.broker)
         low = self._ask_about_queue(RequestCode.GET_MIN_OFFSET, queue, "offset")
         high = self._ask_about_queue(RequestCode.GET_MAX_OFFSET, queue, "offset")
@@ -226,15 +230,15 @@ class LookupClient(BrokerUser):
         reply = self.ask(queue.broker, make_request(RequestCode.GET_TOPIC_STATS_INFO, topic=queue.topic))
         if reply is None or not reply.is_success or not reply.is_of_this_life:
             return
-        for place, figures in _QUEUE_FIGURES.findall(reply.response.body):
+        for place, figures in QUEUE_FIGURES.findall(reply.response.body):
             one, found = queue._replace(queue_id=msgspec.json.decode(place)["queueId"]), msgspec.json.decode(figures)
             bounds = QueueBounds(found["minOffset"], found["maxOffset"])
             if self._check_bounds(one, bounds, asked_in, dispatched_to):
-                last_ms = self._store_time_at(one, bounds.high - 1).get(bounds.high - 1)
+                last_ms = self.store_time_at(one, bounds.high - 1).get(bounds.high - 1)
                 self.run.report(lookups.check_last_time(one.queue, found["lastUpdateTimestamp"], last_ms))
 
     def _look_at_entries(self, queue: BrokerQueue) -> None:
-        bounds = self._find_bounds(queue)
+        bounds = self.find_bounds(queue)
         if bounds is None:
             return
         first, count = self._forms.randbelow(bounds.high + 2, "first entry"), self._forms.choice(_COUNTS, "entries")
@@ -266,7 +270,7 @@ class LookupClient(BrokerUser):
             return
         times: dict[int, int] = {}
         for near in {bounds.low, *range(max(offset - 1, bounds.low), offset + 2)}:
-            times |= self._store_time_at(queue, near)
+            times |= self.store_time_at(queue, near)
         per_file = self.plan.consume_queue_bytes // ENTRY_BYTES
         self.run.report(lookups.check_offset_by_time(queue.queue, wanted_ms, offset, times, bounds, per_file))
 
@@ -276,7 +280,7 @@ class LookupClient(BrokerUser):
             return self._forms.choice(_EXTREME_TIMES_MS, "time")
         if self.stream.chance(_STORE_TIME_CHANCE, "a store time"):
             at = self.stream.choice((bounds.low, self.stream.randint(bounds.low, bounds.high - 1, "message")), "at")
-            stored_ms = self._store_time_at(queue, at).get(at)
+            stored_ms = self.store_time_at(queue, at).get(at)
             if stored_ms is not None:
                 return stored_ms - self.stream.randbelow(2, "ms before")
         return self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
@@ -302,12 +306,12 @@ class LookupClient(BrokerUser):
         answered_ms = self._ask_about_queue(RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")
         if answered_ms is None:
             return
-        bounds = self._find_bounds(queue)  # the begin of a queue only grows, so the first message was the same before
+        bounds = self.find_bounds(queue)  # the begin of a queue only grows, so the first message was the same before
         if bounds is not None and bounds.low == 0:
-            first_ms = self._store_time_at(queue, 0).get(0)
+            first_ms = self.store_time_at(queue, 0).get(0)
             self.run.report(lookups.check_earliest_time(queue.queue, answered_ms, first_ms))
 
-    def _store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
+    def store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
         """Return queue offset -> store time of the message there, empty without a message."""
         command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
         reply, ledger = self.ask(queue.broker, command), self.run.accounts[queue.broker].ledger

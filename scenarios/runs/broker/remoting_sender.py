@@ -21,7 +21,7 @@ from ...oracle.transactions import TransactionBehaviour
 from ...workload.drawing import BATCH_UNITS_MAX, Draft, Drawing, DrawnMessage
 from ...workload.producer import Producer
 from ...workload.skew import EVEN
-from .answers import note_answer
+from .answers import check_chosen_queue, note_answer
 from .broker_user import ANSWER_MS, BrokerUser
 from .commands import draw_form_of_send, send_command, sent_properties
 from .message_options import put_name
@@ -100,6 +100,7 @@ class RemotingSender:
         puts = [
             self._make_put(draft, each, queue_id, began_ns, hosts, names_wait=names_wait) for each in draft.messages
         ]
+        asked_queue_id = self._draw_queue_id(draft, puts, queue_id)
         ledger, refusal = account.ledger, draft.refusal(puts, user.plan)
         for put in puts:
             ledger.record_request(put)
@@ -109,7 +110,7 @@ class RemotingSender:
         timeout_ms = patient_timeout_ms(user.plan) if insisted else user.plan.broker.send_timeout_ms
         try:
             user.machine.die_by_chance("in a send")
-            command = self._command(draft, puts, queue_id, names_wait=names_wait)
+            command = self._command(draft, puts, asked_queue_id, names_wait=names_wait)
             if not insisted and draft.behaviour is None and self._forms(draft).chance(_ONE_WAY_CHANCE, "one way"):
                 user.routes.client(broker).invoke_one_way(command)  # the producer never learns whether it is stored
                 return True
@@ -122,6 +123,12 @@ class RemotingSender:
             for put in puts:
                 put.over_in = ledger.life
         now_ns = user.now_ns
+        if asked_queue_id < 0 and "queueId" in response.ext_fields:
+            chosen, known = int(response.ext_fields["queueId"]), account.tables.topics.certain(draft.topic, began_ns)
+            writes = user.plan.queues_per_topic if known is None or known[0] is None else int(str(known[0][1]))
+            user.run.report(check_chosen_queue(puts[0], chosen, writes))
+            for put in puts:
+                put.queue_id = chosen if put.queue_id < 0 else put.queue_id
         user.run.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
         if refusal is not None and response.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION):
             account.hits["message refused for good"] += 1
@@ -149,11 +156,18 @@ class RemotingSender:
         return self.user.run.streams(f"{self.user.name}/forms").with_subject(first)
 
     def _command(self, draft: Draft, puts: Sequence[PutEntry], queue_id: int, *, names_wait: bool) -> RemotingCommand:
-        queues, forms = self.user.plan.queues_per_topic, self._forms(draft)
-        if queues == 1 and forms.chance(_ANY_QUEUE_CHANCE, "any queue"):
-            queue_id = -1  # the broker must choose the only queue
-        command = send_command(draft, puts, queues, queue_id, names_wait=names_wait)
-        return draw_form_of_send(forms, command)
+        command = send_command(draft, puts, self.user.plan.queues_per_topic, queue_id, names_wait=names_wait)
+        return draw_form_of_send(self._forms(draft), command)
+
+    def _draw_queue_id(self, draft: Draft, puts: Sequence[PutEntry], queue_id: int) -> int:
+        """Return the queue that a request names. -1 lets the broker choose, and leaves the queue of the puts open."""
+        has_one = self.user.plan.queues_per_topic == 1
+        is_plain = draft.behaviour is None and not any(put.waiting_place or put.light_names for put in puts)
+        if not (has_one or is_plain) or not self._forms(draft).chance(_ANY_QUEUE_CHANCE, "any queue"):
+            return queue_id
+        for put in puts:
+            put.queue_id = queue_id if has_one else -1
+        return -1
 
     def _make_put(
         self,

@@ -81,15 +81,19 @@ class StatisticsProcessor:
         return success_response(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the lowest offset of all groups per queue, or LONG_MAX if the offset of `compareGroup` is lower."""
+        """Return the lowest offset of all groups per queue, or LONG_MAX if the offset of `compareGroup` is lower.
+
+        An offset before the begin of a queue does not count, because its group has not consumed for long.
+        """
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         ignored = set(map(java_trim, fields.text("filterGroups", "").split(",")))
         groups = [group for group in parts.offsets.groups_of(topic) if group not in ignored]
         correction_offsets = {}
         for queue_id in range(parts.require_topic(topic).queue_nums):
+            first = parts.min_offset(topic, queue_id)
             offsets = [parts.offsets.query_offset(group, topic, queue_id) for group in groups]
-            known = [offset for offset in offsets if offset >= 0]
+            known = [offset for offset in offsets if offset >= first]
             if known:
                 own = parts.offsets.query_offset(compared, topic, queue_id)
                 correction_offsets[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)

@@ -8,7 +8,7 @@
 Slaves also send some of these requests, to copy offsets. The broker returns the response of a called consumer
 unchanged.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
-Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, GetConsumerStatusBody,
+Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, MessageQueueForC, GetConsumerStatusBody,
 GetConsumerRunningInfoRequestHeader.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from ...errors import CorruptFileError
 from ...formats.java_text import is_java_blank, java_trim
 from ...formats.message import encode_message_record
-from ...formats.remoting.command import RemotingCommand
+from ...formats.remoting.command import LANGUAGES, RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, decode_json_body, decode_queue_offsets, encode_json_body
 from ..clients import ClientChannelInfo, ConsumerGroupInfo
 from ..parts import BrokerParts
@@ -39,6 +39,7 @@ from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 
 _NS_PER_MS = 1_000_000
 
+_CPP = LANGUAGES.index("CPP")
 NOW = -1
 """Timestamp that stands for the end of the queue."""
 
@@ -128,7 +129,10 @@ class GroupAdminProcessor:
         return success_response(request, {"consumeTps": tps, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Move a group to the messages stored at a given time. Without `isForce`, move only backwards."""
+        """Move a group to the messages stored at a given time. Without `isForce`, move only backwards.
+
+        For an operator with a C++ client, members receive a list of offsets instead of a map: ResetOffsetBodyForC.
+        """
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
@@ -147,8 +151,11 @@ class GroupAdminProcessor:
             offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
         pushed = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
         body = encode_json_body({"offsetTable": offsets})
+        notice = body
+        if request.language == _CPP:
+            notice = encode_json_body({"offsetTable": [_listed_offset(*each) for each in offsets.items()]})
         for each in self._group_with_members(group).clients:
-            parts.pushes.push(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
+            parts.pushes.push(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, notice)
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -200,3 +207,7 @@ class GroupAdminProcessor:
         if record is None:
             refuse_field("msgId", "the id of a message", fields.text("msgId"))
         return self.forward_to_consumer(replace(request, body=encode_message_record(record)), channel)
+
+
+def _listed_offset(queue: MessageQueue, offset: int) -> dict[str, str | int]:
+    return {"brokerName": queue.broker_name, "offset": offset, "queueId": queue.queue_id, "topic": queue.topic}

@@ -47,6 +47,7 @@ class Client:
         self.local_address = "127.0.0.1:10911"
         self.client_id = f"10.0.0.{number}@{number}"
         self.is_open = True
+        self.language = 0
         self.got: list[RemotingCommand] = []
         """Requests from the broker, and answers to held pulls."""
         self._bench = bench
@@ -156,7 +157,7 @@ class Bench:
         opaque = self._opaque = self._opaque + 1
         route = self._routes.get(code)
         assert route is not None, f"{code} is not supported"
-        request = RemotingCommand(code, opaque, version=version, ext_fields=fields, body=body)
+        request = RemotingCommand(code, opaque, language=client.language, version=version, ext_fields=fields, body=body)
         answer = route.processor(request, client)
         while isinstance(answer, LateResponse):
             result = answer.poll(self.world.clock.monotonic_ns())

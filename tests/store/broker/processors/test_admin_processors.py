@@ -12,6 +12,7 @@ from tests.one_life import with_settings
 from tornlog.store.broker.housekeeping import DailyMessageTotals
 from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.remoting.command import LANGUAGES
 from tornlog.store.formats.side_json import decode_side_json
 from tornlog.store.running_flags import RefusalReason
 
@@ -170,6 +171,11 @@ def test_consumer_progress_can_be_reported_and_reset(bench: Any, client: Any) ->
     assert forward.body.decode() == f'{{"offsetTable":{{{queue}:2}}}}'
     forced = {**reset, "timestamp": -1, "isForce": "true"}
     assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
+    client.got.clear()
+    client.language = LANGUAGES.index("CPP")
+    assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset).body == answer.body
+    (push,) = client.got
+    assert push.body == b'{"offsetTable":[{"brokerName":"broker-a","offset":1,"queueId":0,"topic":"Orders"}]}'
 
 
 def test_the_consume_rate_of_a_group_covers_the_last_minute(bench: Any, client: Any) -> None:

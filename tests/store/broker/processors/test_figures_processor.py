@@ -102,6 +102,9 @@ def test_the_lowest_offset_of_all_groups_is_limited_by_a_compared_group(bench: A
     assert asked("behind", "one") == {"0": 2}
     assert asked("behind", "behind") == {"0": LONG_MAX}
     assert asked("", "behind") == {"0": 1}
+    bench.broker.store.get_min_offset_in_queue = lambda topic, queue_id: 2
+    assert asked("", "one") == {"0": 2}
+    assert asked("two", "behind") == {"0": LONG_MAX}
 
 
 def test_queue_entries_can_be_queried_with_a_groups_subscription(client: Any) -> None:
