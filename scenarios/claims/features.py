@@ -64,6 +64,9 @@ class MessagePlan:
     no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
     forwarded_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
     """The chance that a user forwards a message that he received, with the properties of its delay or transaction."""
+    unqueued_chance: float = knob_field(0.0, plain=0.0)
+    """The chance that a plain put has the flag of a half or rolled-back message, but not the properties of a
+    transaction. The store keeps its record in the log, outside all queues."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def flip_queue_offset(
     missing_offsets: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is
     chosen with a chance of one half.
     """
-    here = [put for put in puts if _segment_path_of(store, put) in image.files]
+    here = [put for put in puts if put.is_queued and _segment_path_of(store, put) in image.files]
     if not here:
         return None
     hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, missing_offsets)) is not None]
@@ -281,6 +281,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
         put
         for put in puts
         if put.physical_offset is not None
+        and put.is_queued
         and put.physical_offset < unread_end
         and _segment_path_of(store, put) in image.files
     ]

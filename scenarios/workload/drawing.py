@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
 from ...store.formats.batch import BatchUnit, encode_batch
-from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
+from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ...store.formats.messages import PutMessageStatus
 from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan
@@ -215,6 +215,9 @@ class Drawing:
         level = options.draw_delay_level(stream, plan, self.skew) if plan.delay.chance else 0
         light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
         longest = None if level or light_names else longest
+        if not level and not light_names and about.chance(plan.messages.unqueued_chance, "unqueued"):
+            flag = about.choice((TRANSACTION_PREPARED, TRANSACTION_ROLLBACK), "transaction flag")
+            draft.content = draft.content._replace(sys_flag=draft.content.sys_flag | flag)
         self._draw_message(draft, stream, about, name, level, light_names, longest)
         if light_names and not plan.broker.serves:
             forms = self.streams(f"{stream.name}/forms").with_subject(name)

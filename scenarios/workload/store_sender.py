@@ -109,12 +109,12 @@ class StoreSender(options.StoreUser):
             put.status = answer
             if append is not None:
                 put.physical_offset = append.wrote_offset + append.record_starts[number]
-                put.queue_offset = append.queue_offset + number
+                put.queue_offset = append.queue_offset + number if put.is_queued else None
                 put.stored_ms = append.store_timestamp_ms
                 if put.light_names:
                     put.wrote_bytes = append.wrote_bytes
         first, place = puts[0], (plan, self.store, self.disk)
-        if append is not None and append.queue_offset == 0 and first.waiting_place is None:
+        if append is not None and first.queue_offset == 0 and first.waiting_place is None:
             for note in self.on_new_queue:
                 note(first.place)
         with self.disk.kernel.without_scheduling_points():

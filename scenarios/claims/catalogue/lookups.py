@@ -1,6 +1,7 @@
 """Lookups: claims about the key index and light queues."""
 
 from ..scenario import Scenario
+from .disturbances import UNQUEUED
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys, and users look messages up by key. Index files are small, so they fill up often.
@@ -14,7 +15,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         topics=(1, 2),
         faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
         lives=(1, 2, 3),
-    ),
+    ).with_late_optional(0.15, unqueued=UNQUEUED),
     # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.
     Scenario.define(
         "index-newest-first",
