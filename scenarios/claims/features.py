@@ -133,6 +133,8 @@ class LightQueuePlan:
     """Messages that also go to light queues."""
 
     chance: float = knob_field(0.0, plain=0.0, weight=2, in_sessions=False)
+    queues_max: int = knob_field(20_000, plain=20_000)
+    """maxLmqConsumeQueueNum. The store refuses a message for a further queue with the prefix of light queues."""
 
 
 @dataclass(frozen=True, slots=True)

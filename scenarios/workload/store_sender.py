@@ -126,6 +126,8 @@ class StoreSender(options.StoreUser):
             made = self.store.log.put_offset // plan.commit_log_bytes - draft.log_end // plan.commit_log_bytes
         if untrue:
             self.report(untrue)
+        if first.light_names and plan.light_queues.queues_max <= len(options.LIGHT_NAMES):
+            self.report(status.check_light_limit(self.ledger, first, plan.light_queues.queues_max))
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
         paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
