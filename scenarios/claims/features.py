@@ -206,7 +206,8 @@ class StartPlan:
     """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
     switched: str = knob_field("", plain="", weight=1, in_sessions=False)
     """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none.
-    `max_message_size` switches between the plan's limit and RocketMQ's."""
+    `max_message_size` switches between the plan's limit and RocketMQ's, a size of the index between the plan's and the
+    next one."""
 
 
 @dataclass(frozen=True, slots=True)

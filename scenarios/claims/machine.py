@@ -23,6 +23,7 @@ ROOT = "/store"
 CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
 BODY_LIMIT, BODY_BYTES_MAX = "max_message_size", 4 * MIB
+INDEX_SIZES = "max_hash_slot_num", "max_index_num"
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 CONSUMER_OFFSET_INTERVAL_MS = 1_000

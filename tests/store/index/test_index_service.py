@@ -138,6 +138,14 @@ class Clock:
         return self.offset_ms
 
 
+def test_a_load_does_not_trust_the_names_of_files_that_a_killed_load_made(world: World, bench: Any) -> None:
+    IndexFiles(world, "/store/index", 1, 2).create()
+    table = IndexFiles(world, "/store/index", 1, 2)
+    table.load()
+    table.make_durable()
+    assert not list(bench.disk.undurable_names("/store/index"))
+
+
 def test_index_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
     clock = Clock(offset_ms=2 * 3_600_000)
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
