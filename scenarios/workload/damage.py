@@ -15,6 +15,7 @@ from ..oracle.put_entry import PutEntry
 
 _SECTOR_BYTES = 512
 _SEGMENTS_WITH_A_MIDDLE = 3
+_LATER_MS = 3_600_000
 _FOREIGN_QUEUE_IDS = ("00", str(1 << 31), "\N{ARABIC-INDIC DIGIT ZERO}")
 """Numbers that are no queue ids: with a leading zero, too large, and with a digit that is not ASCII."""
 _FOREIGN_INDEX_NAMES = (
@@ -196,8 +197,14 @@ def image_with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint that, at random, has a negative time, is truncated, empty or unchanged."""
-    which = stream.choice(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
+    """Return a checkpoint that, at random, has a negative time, later times, is truncated, empty or unchanged.
+
+    It has later times if an operator restored an older copy of the other files.
+    """
+    which = stream.choice(("whole", "negative", "cut", "emptied", "later"), "damage of the checkpoint")
+    if which == "later":
+        times = (int.from_bytes(content[at : at + 8], "big") + _LATER_MS for at in (0, 8, 16))
+        return b"".join(time.to_bytes(8, "big") for time in times) + content[24:]
     if which == "negative":
         at = 8 * stream.randbelow(3, "negative time")
         return content[:at] + b"\xff" * 8 + content[at + 8 :]
