@@ -10,6 +10,7 @@ from typing import Any
 from ....store.errors import CorruptFileError, InvalidMessageError
 from ....store.formats import batch, delay_level, redirect
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
+from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.host import Host
 from ....store.formats.index_key import MAYBE_KEYED
 from ....store.formats.light_queues import LightPut
@@ -293,4 +294,14 @@ def may_have_any_keys(record: ScannedRecord) -> bool:
     """The index contains the keys of messages with the flag of a rollback."""
     found = MAYBE_KEYED in record.properties
     bit(found != may_have_any_keys.original(record))
+    return found
+
+
+@bug("delay-in-batch-is-a-tag", (delay_level, dispatch, recovery), "entry_tags_code", found_by=("CQ-VALID", "SCAN"))
+@needs(_BATCHES)
+def code_of_any_delay(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+    """A message in a batch with a delay level has a due time instead of its tag in the queue."""
+    is_in_batch = topic != SCHEDULE_TOPIC and b"DELAY\1" in properties
+    found = code_of_any_delay.original(SCHEDULE_TOPIC if is_in_batch else topic, properties, store_timestamp_ms, delays)
+    bit(found != code_of_any_delay.original(topic, properties, store_timestamp_ms, delays))
     return found
