@@ -262,6 +262,7 @@ class MessageStore:
         if self.queues.ext_directory is not None:
             make_directory(files, self.queues.ext_directory, below=root)
         self.checkpoint.limit_to_log_end(self.commit_log.last_store_timestamp_ms)
+        self.checkpoint.limit_index_time(self.commit_log.last_store_timestamp_ms)
         self.mark_running()  # syncs the names in the root, including those created above
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):

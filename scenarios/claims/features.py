@@ -64,6 +64,9 @@ class MessagePlan:
     no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
     forwarded_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
     """The chance that a user forwards a message that he received, with the properties of its delay or transaction."""
+    unqueued_chance: float = knob_field(0.0, plain=0.0)
+    """The chance that a plain put has the flag of a half or rolled-back message, but not the properties of a
+    transaction. The store keeps its record in the log, outside all queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ class LightQueuePlan:
     """Messages that also go to light queues."""
 
     chance: float = knob_field(0.0, plain=0.0, weight=2, in_sessions=False)
+    queues_max: int = knob_field(20_000, plain=20_000)
+    """maxLmqConsumeQueueNum. The store refuses a message for a further queue with the prefix of light queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +189,8 @@ class SettingsPlan:
     delete_consume_queue_files_interval_ms: int = knob_field(100, 100, 0, plain=100)
     redelete_hanged_file_interval_ms: int = knob_field(120_000, 120_000, 1_000, plain=120_000)
     enable_consume_queue_ext: bool = knob_field(False, False, False, True, plain=False)
-    mapped_file_size_consume_queue_ext: int = knob_field(400, 400, 2_000)
+    mapped_file_size_consume_queue_ext: int = knob_field(400, 404, 2_000)
+    """Units without a bit map have 20 bytes, so 20 of them and the end mark fill 404 bytes exactly."""
     ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
     ha_housekeeping_interval_ms: int = knob_field(20_000)
     ha_slave_fallbehind_max: int = knob_field(256 << 20)
@@ -201,7 +207,8 @@ class StartPlan:
     """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
     switched: str = knob_field("", plain="", weight=1, in_sessions=False)
     """A setting of the store, by its name in `StoreConfig`, that each clean stop switches on or off. Empty: none.
-    `max_message_size` switches between the plan's limit and RocketMQ's."""
+    `max_message_size` switches between the plan's limit and RocketMQ's, a size of the index between the plan's and the
+    next one."""
 
 
 @dataclass(frozen=True, slots=True)

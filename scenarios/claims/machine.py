@@ -23,6 +23,7 @@ ROOT = "/store"
 CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
 BODY_LIMIT, BODY_BYTES_MAX = "max_message_size", 4 * MIB
+INDEX_SIZES = "max_hash_slot_num", "max_index_num"
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
@@ -66,6 +67,7 @@ def config_of(plan: Plan) -> StoreConfig:
         warm_mapped_file_enable=plan.memory.warm_files,
         message_delay_level=DELAY_LEVELS,
         enable_lmq=plan.light_queues.chance > 0,
+        max_lmq_consume_queue_num=plan.light_queues.queues_max,
         file_reserved_time_hours=RESERVED_HOURS,
         clean_file_forcibly_enable=plan.retention.deletes_segments and plan.retention.forcibly,
         delete_when=plan.retention.delete_when or "04",  # a run begins at 12:26 of its clock

@@ -166,7 +166,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
                 put.set_born_port(found.record)
             put.wrote_bytes = size_bytes
             put.physical_offset = physical_offset
-            put.queue_offset = queue_offset
+            put.queue_offset = queue_offset if put.is_queued else None
             put.stored_ms = stored_ms
             put.is_durable |= durable
             promised[put.name] = put

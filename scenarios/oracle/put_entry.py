@@ -38,6 +38,10 @@ _LENGTHS_BYTES = 3
 _COMMITTED = 8
 
 
+_UNQUEUED = (4, 12)
+"""The transaction bits of half and rolled-back messages."""
+
+
 _OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}
 _OP_AGE_MS_MAX = 3_600_000
 """Long, because a task may be paused between the decision and the put."""
@@ -82,7 +86,7 @@ class PutContent(NamedTuple):
     store_host: tuple[bytes, int] = (b"\x7f\0\0\1", 10911)
     reconsume_times: int = 0
     sys_flag: int = 0
-    """The sysFlag without the bits for hosts and transactions."""
+    """The sysFlag without the bits for hosts. Only a message outside all queues has bits for transactions."""
 
     def head(self, body: bytes) -> RecordHead:
         born, hosts = self.born_timestamp_ms, (_host_bytes(self.born_host), _host_bytes(self.store_host))
@@ -257,6 +261,7 @@ class PutEntry:
     status: PutMessageStatus | None = None
     physical_offset: int | None = None
     queue_offset: int | None = None
+    """None also for a put outside all queues."""
     is_durable: bool = False
     waiting_place: WaitingPlace | None = field(default=None, compare=False)
     """The queue in which the record waits first; None if it is stored in its own queue at once."""
@@ -282,6 +287,11 @@ class PutEntry:
     def place(self) -> tuple[str, int]:
         """The topic and queue of the put's own record."""
         return (self.topic, self.queue_id) if self.waiting_place is None else self.waiting_place.place
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the record has a place in its queue. Without one it has queue offset 0, and no consumer gets it."""
+        return self.content.sys_flag & 12 not in _UNQUEUED
 
     @property
     def delay_ms(self) -> int | None:

@@ -292,8 +292,12 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def indexed_keys(record: LogRecord) -> list[bytes]:
-    """Return the keys of a record that the index contains: none for a rolled back transaction."""
-    return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
+    return keys_of(record.properties) if is_indexed(record.sys_flag) else []
+
+
+def is_indexed(sys_flag: int) -> bool:
+    """Return whether the index contains the keys of a record: not of a rolled back transaction."""
+    return sys_flag & _TRANSACTION_BITS != _ROLLED_BACK
 
 
 def key_hash(topic: str, key: bytes) -> int:

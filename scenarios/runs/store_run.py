@@ -22,7 +22,7 @@ from ...store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID
 from ...store.message_store import MessageStore
 from ...store.services.transaction_check import CHECK_GROUP
 from ...store.world import Files
-from ..claims.machine import BODY_BYTES_MAX, BODY_LIMIT, config_of, core_of, initial_image_of, world_of
+from ..claims.machine import BODY_BYTES_MAX, BODY_LIMIT, INDEX_SIZES, config_of, core_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
@@ -310,6 +310,9 @@ class Run(Execution):
     def _next_value(self, setting: str, *, crashed: bool) -> bool | int:
         """Return a switched setting at the next start. The last one has no small limit, so it delivers all messages."""
         value = getattr(self._config, setting)
+        if setting in INDEX_SIZES and not crashed:
+            chosen: int = getattr(config_of(self._plan), setting)
+            return chosen + int(value == chosen)
         if setting != BODY_LIMIT:
             return value if crashed else not value
         limit, is_last = self._plan.messages.limit_bytes, self._number >= len(self._lives) - 1

@@ -15,6 +15,7 @@ from ..oracle.put_entry import PutEntry
 
 _SECTOR_BYTES = 512
 _SEGMENTS_WITH_A_MIDDLE = 3
+_LATER_MS = 3_600_000
 _FOREIGN_QUEUE_IDS = ("00", str(1 << 31), "\N{ARABIC-INDIC DIGIT ZERO}")
 """Numbers that are no queue ids: with a leading zero, too large, and with a digit that is not ASCII."""
 _FOREIGN_INDEX_NAMES = (
@@ -196,8 +197,14 @@ def image_with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint that, at random, has a negative time, is truncated, empty or unchanged."""
-    which = stream.choice(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
+    """Return a checkpoint that, at random, has a negative time, later times, is truncated, empty or unchanged.
+
+    It has later times if an operator restored an older copy of the other files.
+    """
+    which = stream.choice(("whole", "negative", "cut", "emptied", "later"), "damage of the checkpoint")
+    if which == "later":
+        times = (int.from_bytes(content[at : at + 8], "big") + _LATER_MS for at in (0, 8, 16))
+        return b"".join(time.to_bytes(8, "big") for time in times) + content[24:]
     if which == "negative":
         at = 8 * stream.randbelow(3, "negative time")
         return content[:at] + b"\xff" * 8 + content[at + 8 :]
@@ -241,7 +248,7 @@ def flip_queue_offset(
     missing_offsets: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is
     chosen with a chance of one half.
     """
-    here = [put for put in puts if _segment_path_of(store, put) in image.files]
+    here = [put for put in puts if put.is_queued and _segment_path_of(store, put) in image.files]
     if not here:
         return None
     hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, missing_offsets)) is not None]
@@ -281,6 +288,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
         put
         for put in puts
         if put.physical_offset is not None
+        and put.is_queued
         and put.physical_offset < unread_end
         and _segment_path_of(store, put) in image.files
     ]

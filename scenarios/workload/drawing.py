@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
 from ...store.formats.batch import BatchUnit, encode_batch
-from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
+from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ...store.formats.messages import PutMessageStatus
 from ..claims.machine import DELAYS_MS
 from ..claims.plan import Plan
@@ -33,6 +33,8 @@ _TIERS = (None, "-3", "0", "1", "2", "10", "12", "gold")
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
 """A property of the whole batch."""
+_DELAYS_OF_UNITS = ("DELAY\0011", "DELAY\0013", "DELAY\1-1")
+"""Delays of messages in a batch. A store ignores them, as RocketMQ does."""
 _FORM_CHANCE = 0.4
 """The chance of each unusual form of a batch."""
 _BATCH_FLAW_CHANCE = 0.05
@@ -215,6 +217,9 @@ class Drawing:
         level = options.draw_delay_level(stream, plan, self.skew) if plan.delay.chance else 0
         light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
         longest = None if level or light_names else longest
+        if not level and not light_names and about.chance(plan.messages.unqueued_chance, "unqueued"):
+            flag = about.choice((TRANSACTION_PREPARED, TRANSACTION_ROLLBACK), "transaction flag")
+            draft.content = draft.content._replace(sys_flag=draft.content.sys_flag | flag)
         self._draw_message(draft, stream, about, name, level, light_names, longest)
         if light_names and not plan.broker.serves:
             forms = self.streams(f"{stream.name}/forms").with_subject(name)
@@ -238,6 +243,7 @@ class Drawing:
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
         plan, log_end, content, is_forged, around = self.plan, self.log_end, draft.content, False, None
+        delay = ""
         units = stream.randint(1, BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
@@ -248,6 +254,8 @@ class Drawing:
             draft.shared = (_SHARED_PROPERTY,) if forms.chance(_FORM_CHANCE, "shared") else ()
             draft.ends_with_separator = forms.chance(_FORM_CHANCE, "separator")
             is_forged = self._draw_forged(forms)
+            delays = self.streams(f"{stream.name}/delays").with_subject(name)
+            delay = delays.choice(_DELAYS_OF_UNITS, "delay") if delays.chance(_FORM_CHANCE, "has a delay") else ""
             if forms.chance(_BATCH_FLAW_CHANCE, "flaw"):
                 draft.flaw = forms.choice(odd_requests.BATCH_FLAWS, "which flaw")
             if plan.messages.limit_bytes and forms.chance(_FORM_CHANCE, "at the limit"):
@@ -256,6 +264,8 @@ class Drawing:
             unit = f"{name}.{number}"
             self._draw_message(draft, stream.with_subject(unit), about.with_subject(unit), unit, longest=length)
             drawn = draft.messages[-1]
+            if delay:
+                drawn.pieces.append(delay)
             if is_forged:
                 drawn.pieces.append(f"INNER_MULTI_DISPATCH\1{options.LIGHT_NAMES[0]}")
                 drawn.forged = (odd_requests.FORGED_OFFSET,)

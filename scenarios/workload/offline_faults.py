@@ -293,7 +293,8 @@ class OfflineFaults:
 
     def _record_restarted_queues(self) -> None:
         """Record that queues without files restart at 0, because the log has no record of them."""
-        here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
+        promised = self.ledger.promised.values()
+        here = {put.place for put in promised if put.is_queued and not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
     def _try_refused_file(self, image: Image, store: MessageStore) -> None:

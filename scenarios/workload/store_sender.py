@@ -109,12 +109,12 @@ class StoreSender(options.StoreUser):
             put.status = answer
             if append is not None:
                 put.physical_offset = append.wrote_offset + append.record_starts[number]
-                put.queue_offset = append.queue_offset + number
+                put.queue_offset = append.queue_offset + number if put.is_queued else None
                 put.stored_ms = append.store_timestamp_ms
                 if put.light_names:
                     put.wrote_bytes = append.wrote_bytes
         first, place = puts[0], (plan, self.store, self.disk)
-        if append is not None and append.queue_offset == 0 and first.waiting_place is None:
+        if append is not None and first.queue_offset == 0 and first.waiting_place is None:
             for note in self.on_new_queue:
                 note(first.place)
         with self.disk.kernel.without_scheduling_points():
@@ -126,6 +126,8 @@ class StoreSender(options.StoreUser):
             made = self.store.log.put_offset // plan.commit_log_bytes - draft.log_end // plan.commit_log_bytes
         if untrue:
             self.report(untrue)
+        if first.light_names and plan.light_queues.queues_max <= len(options.LIGHT_NAMES):
+            self.report(status.check_light_limit(self.ledger, first, plan.light_queues.queues_max))
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
         paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)

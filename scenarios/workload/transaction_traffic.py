@@ -273,13 +273,14 @@ class TransactionTraffic(StoreUser):
             self._judge_put(decision, put, result.put)
         found = found and not self._may_be_missing(request.commit_log_offset)
         may_be_slow = allowances.count_delays(self.disk, self.plan) > 0
+        is_too_long = len(put.body) > self.store.config.max_message_size  # the limit was higher at the put
         self.report(
             tx.check_decision_answer(
                 decision,
                 transactions.decisions[self._others :],
                 self.disk,
                 can_be_found=found,
-                may_be_slow=may_be_slow or self.plan.settings.fast_fail_if_no_buffer_in_store_pool,
+                may_refuse=may_be_slow or is_too_long or self.plan.settings.fast_fail_if_no_buffer_in_store_pool,
             )
         )
         if result.status is EndTransactionStatus.DECIDED:

@@ -71,6 +71,7 @@ class IndexFiles:
             self._last_local_ms = local_ms
             found.append(self._map_file(name))
         self.files = tuple(found)
+        self._names_are_durable = not found  # a load that was killed may have created the files
         return odd
 
     def _map_file(self, name: str) -> IndexFile:

@@ -252,9 +252,14 @@ class TransactionalMessageCheckService(Service):
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
-        """Move a half message to the given-up topic. Return False if a later pass must retry."""
+        """Move a half message to the given-up topic. Return False if a later pass must retry.
+
+        A too long body is retried, because a later start may raise a reduced size limit again. Any other final refusal
+        is due to corruption on the disk.
+        """
         result = self._put_and_track_end(copy_half_message(half, GIVEN_UP_TOPIC, {}))
-        if not result.is_stored and not result.status.is_final:
+        may_fit_later = len(half.record.body) > self._store.config.max_message_size
+        if not result.is_stored and (may_fit_later or not result.status.is_final):
             return False
         count_mark("half message given up")
         self._decisions.record_passed(half)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..scenario import Scenario
-from .disturbances import LATE_SEGMENTS, NO_SPACE_IN_WRITE_BACK
+from .disturbances import LATE_SEGMENTS, NO_SPACE_IN_WRITE_BACK, UNQUEUED
 
 _LATE_COMMITS: Mapping[str, Any] = {
     "sync_flush": (False,),
@@ -137,7 +137,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         consuming={"filtered": (True,)},
         messages={"equal_sizes": (False,)},
         endings=("crash at rest", "stop", "crash in traffic"),
-    ).with_late_optional(0.4, new_queues=NEW_QUEUES),
+    )
+    .with_late_optional(0.4, new_queues=NEW_QUEUES)
+    .with_late_optional(0.15, unqueued=UNQUEUED),
     # Consumers read each message as soon as the store allows.
     Scenario.define(
         "consumed-message-durable",

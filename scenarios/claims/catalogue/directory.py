@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..machine import INDEX_SIZES
 from ..scenario import Scenario
 from .disturbances import FAILED_SPACE_QUERIES, LATE_SEGMENTS, NAME_CRASHES, SLOW_CREATIONS
 
@@ -23,9 +24,18 @@ _SWITCHED = ("message_index_enable", "transient_store_pool_enable", "recover_who
 SMALL_LIMIT: Mapping[str, Any] = {
     "starts": {"switched": ("max_message_size",)},
     "delay": {"chance": (0.5,)},
+    "transactions": {"chance": (0.0, 0.4)},
     "messages": {"limit_bytes": (60,), "body_bytes_max": (120,), "batch_chance": (0.0,)},
 }
-"""Delayed messages become too large for the store until a later start."""
+"""Delayed and half messages become too large for the store until a later start."""
+_INDEX_SIZES: Mapping[str, Any] = {"starts": {"switched": INDEX_SIZES}, "recover_whole_log": (False,)}
+"""The index files of earlier starts have another size, so a load rebuilds them."""
+_EXPIRY: Mapping[str, Any] = {
+    "retention": {"deletes_segments": (True,)},
+    "commit_log_bytes": (1024, 2048),
+    "consume_queue_bytes": (100, 200),
+    "messages": {"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
+}
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
@@ -215,7 +225,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(2, 3, 4),
         endings=(*("stop",) * 3, "crash at rest", "crash in traffic", "crash in load"),
-    ).with_late_optional(0.25, small_limit=SMALL_LIMIT),
+    )
+    .with_late_optional(0.2, expiry=_EXPIRY)
+    .with_late_optional(0.25, index_sizes=_INDEX_SIZES)
+    .with_late_optional(0.25, small_limit=SMALL_LIMIT),
     Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

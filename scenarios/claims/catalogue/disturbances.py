@@ -43,6 +43,8 @@ LAST_STEPS: Mapping[str, Any] = {
     "disturbances": {"last_clock_step_ms": (-3_600_000, -30_000)},
 }
 """If the run heals, a last clock step back, after which the store must reach all its targets in time."""
+UNQUEUED: Mapping[str, Any] = {"messages": {"unqueued_chance": (0.2,)}}
+"""Some producers set the flag of a transaction without its properties, and no consumer gets their messages."""
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (

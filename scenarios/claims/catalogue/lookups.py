@@ -1,6 +1,13 @@
 """Lookups: claims about the key index and light queues."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..scenario import Scenario
+from .disturbances import UNQUEUED
+
+FEW_LIGHT_QUEUES: Mapping[str, Any] = {"light_queues": {"queues_max": (1, 2)}, "delay": {"chance": (0.0,)}}
+"""The store refuses messages for more light queues. Delayed messages would wait for space forever, as in RocketMQ."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys, and users look messages up by key. Index files are small, so they fill up often.
@@ -14,7 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         topics=(1, 2),
         faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
         lives=(1, 2, 3),
-    ),
+    ).with_late_optional(0.15, unqueued=UNQUEUED),
     # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.
     Scenario.define(
         "index-newest-first",
@@ -68,5 +75,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         queues_per_topic=(1, 2),
         messages={"batch_chance": (0.0, 0.2)},
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
-    ),
+    ).with_late_optional(0.3, few_light_queues=FEW_LIGHT_QUEUES),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
-from .disturbances import EXPIRING_GAPS, NAME_CRASHES, NO_SPACE_IN_WRITE_BACK, SLOW_CREATIONS
+from .disturbances import EXPIRING_GAPS, NAME_CRASHES, NO_SPACE_IN_WRITE_BACK, SLOW_CREATIONS, UNQUEUED
 
 _KILLS: Mapping[str, Any] = {
     "disk": ("process-kill",),
@@ -92,7 +92,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         flush={"thorough_interval_ms": (2000,)},
         endings=("crash at rest", "crash in traffic"),
         lives=(1, 2),
-    ).with_late_optional(0.2, slow_creations=SLOW_CREATIONS),
+    )
+    .with_late_optional(0.2, slow_creations=SLOW_CREATIONS)
+    .with_late_optional(0.15, unqueued=UNQUEUED),
     # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.define(
         "torn-record",
@@ -144,7 +146,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
         consumers=(1, 2),
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
-    ).with_late_optional(0.4, expiry=EXPIRING_GAPS),
+    )
+    .with_late_optional(0.4, expiry=EXPIRING_GAPS)
+    .with_late_optional(0.2, unqueued=UNQUEUED),
     # The kernel fails to write back data of a dead process, and reports the error once, to the next process that syncs.
     Scenario(
         "failed-writeback-before-start",

@@ -16,7 +16,7 @@ from ..scenario import Scenario
 from . import brokers, clusters
 from .brokers import BROKER
 from .clusters import CLUSTER
-from .disturbances import NAME_CRASHES
+from .disturbances import NAME_CRASHES, UNQUEUED
 
 _FEATURES: Mapping[str, Mapping[str, Any]] = {
     "batches": {"messages": {"batch_chance": (0.2,)}},
@@ -249,7 +249,7 @@ _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)
     .with_optional(_FAILING_CHANCE, **_FAILING_DISK)
     .with_optional(0.3, **_CRASHES, **_ALONE, **_TORN)
-    .with_late_optional(0.15, name_crashes=NAME_CRASHES)
+    .with_late_optional(0.15, name_crashes=NAME_CRASHES, unqueued=UNQUEUED)
 )
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -390,3 +390,15 @@ def skip_refused(self: ScheduleMessageService, message: Message) -> int:
         self.passed_over += 1
         return 0
     return wait_ms
+
+
+# Found in this store: the half message was passed over, and no topic got it.
+@bug("small-limit-gives-half-up", TransactionalMessageCheckService, "_give_up", found_by=("TX",))
+@needs(SCENARIOS["settings-switched"].ranges, **{**SMALL_LIMIT, "transactions": {"chance": (0.5,)}})
+def give_up_unstored(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
+    """A half message is never checked again because an operator has reduced maxMessageSize since its put."""
+    is_done: bool = give_up_unstored.original(self, half)
+    if bit(not is_done and len(half.record.body) > self._store.config.max_message_size):
+        self._decisions.record_passed(half)
+        return True
+    return is_done

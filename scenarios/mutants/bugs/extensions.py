@@ -1,6 +1,6 @@
 """Bugs of queue extensions: units and their addresses."""
 
-from ....store.formats.consume_queue import END_MARK, NO_ADDRESS, ExtUnit
+from ....store.formats.consume_queue import END_BYTES, END_MARK, NO_ADDRESS, ExtUnit
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues import consume_queue_ext
@@ -61,3 +61,15 @@ def keep_units(self: SegmentQueue, offset: int, *, syncs_zeros: bool = False) ->
         return keep_units.original(self, offset, syncs_zeros=syncs_zeros)
     bit(self.max_offset > offset)
     return False
+
+
+@bug("exactly-full-extension-without-mark", ConsumeQueueExt, "_segment_with_room", found_by=("CQ-VALID", "FILES"))
+@needs(_EXTENDED.replace(settings={"enable_consume_queue_ext": (True,), "mapped_file_size_consume_queue_ext": (404,)}))
+def go_on_without_room_for_mark(self: ConsumeQueueExt, size_bytes: int) -> tuple[Segment, int]:
+    """A file of an extension does not end with the end mark if exactly its bytes are left."""
+    last = self.queue.last_segment()
+    is_exact = last is not None and last.size_bytes - last.wrote.get() == END_BYTES
+    found = go_on_without_room_for_mark.original(self, size_bytes)
+    if last is not None and bit(is_exact):
+        last.file.store(last.size_bytes - END_BYTES, bytes(END_BYTES))
+    return found

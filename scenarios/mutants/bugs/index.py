@@ -17,6 +17,7 @@ from ....store.recovery.index_recovery import IndexRecovery, Place
 from ....store.recovery.queue_replay import EarlierEntriesMissing
 from ....store.recovery.recovery import Recovery
 from ...claims.catalogue import SCENARIOS
+from ...claims.machine import INDEX_SIZES
 from ..mutant import bit, bug, needs
 
 
@@ -268,3 +269,39 @@ def query_up_to_setting(
     found = query_up_to_setting.original(self, topic, key, self.max_num, begin_ms, end_ms, accept)
     bit(len(found) > max_num)
     return found
+
+
+# Found in this store. Rebuilt files had been made by a load that was killed before it synced their names.
+@bug("index-names-trusted-at-load", IndexFiles, "load", found_by=("CKPT", "IDX"))
+@needs(
+    SCENARIOS["settings-switched"].ranges,
+    starts={"switched": INDEX_SIZES},
+    index={"slots": (3,), "entries": (20,), "keys_chance": (0.7,), "seekers": (0,)},
+    light_queues={"chance": (0.0,)},
+    consume_queue_bytes=(1000,),
+    recover_whole_log=(False,),
+    sync_flush=(True,),
+    disk=("process-kill",),
+    crash_aim=("sync",),
+    producers=(1,),
+    messages_each=(8,),
+    topics=(1,),
+    queues_per_topic=(1,),
+    consumers=(0,),
+    lives=(3,),
+    endings=("stop", "crash in traffic", "crash at rest"),
+)
+def load_trusting_names(self: IndexFiles) -> list[CorruptFileError]:
+    """A load counts the names of existing index files as durable."""
+    odd = load_trusting_names.original(self)
+    bit(not self._names_are_durable)
+    self._names_are_durable = True
+    return odd
+
+
+@bug("resized-index-file-kept-in-memory-only", IndexFiles, "keep_first_files", found_by=("FILES", "IDX", "SCAN"))
+@needs(SCENARIOS["settings-switched"].ranges, starts={"switched": INDEX_SIZES})
+def keep_resized_files(self: IndexFiles, count: int, odd: list[str]) -> None:
+    """Index files of an earlier configured size stay in the directory."""
+    bit(len(odd) > 0)
+    keep_resized_files.original(self, count, [])

@@ -11,7 +11,7 @@ from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_en
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
 from ....store.formats.java_text import java_trim
-from ....store.formats.light_queues import LightPut
+from ....store.formats.light_queues import LIGHT_PREFIX, LightPut
 from ....store.formats.messages import (
     AppendMessageResult,
     GetMessageResult,
@@ -33,6 +33,7 @@ from ....store.recovery.queue_replay import SkippedRanges, truncate_to_trusted_e
 from ....store.recovery.recovery import RecoveryReport
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.lookups import FEW_LIGHT_QUEUES
 from ..mutant import Mutant, bit, bug, needs
 
 
@@ -376,3 +377,22 @@ def offset_by_second(files: Any, commit_log: Any, queue: Any, timestamp_ms: int,
     """A search by time rounds the time down to a second."""
     bit(timestamp_ms % 1_000 > 0)
     return offset_by_second.original(files, commit_log, queue, timestamp_ms // 1_000 * 1_000, log_limit)
+
+
+@bug("light-queue-named-twice-counts-twice", LightPut, "exceeds_queue_limit", found_by=("STATUS",))
+@needs(SCENARIOS["light-queue-dispatch"].ranges, **FEW_LIGHT_QUEUES)
+def exceeds_limit_by_names(self: LightPut, table: Mapping[tuple[str, int], int], queues_max: int) -> bool:
+    """A message that names a new light queue twice is refused although there is room for the queue."""
+    new = sum(key not in table and key[0].startswith(LIGHT_PREFIX) for key in self.keys)
+    exceeds = new > 0 and sum(name.startswith(LIGHT_PREFIX) for name, _ in table) + new > queues_max
+    bit(exceeds != exceeds_limit_by_names.original(self, dict(table), queues_max))
+    return exceeds
+
+
+@bug("light-queue-beyond-limit", LightPut, "exceeds_queue_limit", found_by=("STATUS",))
+@needs(SCENARIOS["light-queue-dispatch"].ranges, **FEW_LIGHT_QUEUES)
+def exceeds_limit_before_put(self: LightPut, table: Mapping[tuple[str, int], int], queues_max: int) -> bool:
+    """The store creates one light queue more than the limit allows."""
+    exceeds: bool = exceeds_limit_before_put.original(self, dict(table), queues_max + 1)
+    bit(exceeds != exceeds_limit_before_put.original(self, dict(table), queues_max))
+    return exceeds

@@ -10,15 +10,26 @@ from typing import Any
 from ....store.errors import CorruptFileError, InvalidMessageError
 from ....store.formats import batch, delay_level, redirect
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
+from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.host import Host
+from ....store.formats.index_key import MAYBE_KEYED
 from ....store.formats.light_queues import LightPut
-from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
+from ....store.formats.message import (
+    BLANK_BYTES,
+    MAX_PROPERTIES_BYTES,
+    MAX_TOPIC_BYTES,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+    MessageRecord,
+)
 from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
 from ....store.formats.redirect import DELAY_MARK
+from ....store.formats.scan import ScannedRecord
+from ....store.index import index_service
 from ....store.log import put_encoder
 from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_record_of_message
 from ....store.queues import dispatch
-from ....store.recovery import recovery
+from ....store.recovery import index_recovery, recovery
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
 
@@ -259,3 +270,38 @@ def put_without_bad_queues(*given: Any, **lmq: bool) -> LightPut | None:
     except InvalidMessageError:
         bit()
         return None
+
+
+# ------------------------------------------------------------------------------------------ records outside all queues
+
+_UNQUEUED = Ranges(messages={"unqueued_chance": (0.3,), "illegal_chance": (0.0,)})
+
+
+@bug("rolled-back-put-counted", PutEncoder, "_check_sizes", found_by=("QOFF", "READ", "CQ-COMPLETE", "CQ-VALID"))
+@needs(_UNQUEUED)
+def check_as_counted(self: PutEncoder, *given: Any) -> EncodedPut | PutMessageStatus:
+    """A message with the flag of a rollback uses a queue offset, although no queue gets it."""
+    checked: EncodedPut | PutMessageStatus = check_as_counted.original(self, *given)
+    *_, sys_flag = given
+    if isinstance(checked, EncodedPut) and bit(sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK):
+        checked.counted = True
+    return checked
+
+
+@bug("rolled-back-keys-indexed", (index_service, index_recovery), "may_have_keys", found_by=("IDX",))
+@needs(_UNQUEUED, index={"slots": (5, 40)})
+def may_have_any_keys(record: ScannedRecord) -> bool:
+    """The index contains the keys of messages with the flag of a rollback."""
+    found = MAYBE_KEYED in record.properties
+    bit(found != may_have_any_keys.original(record))
+    return found
+
+
+@bug("delay-in-batch-is-a-tag", (delay_level, dispatch, recovery), "entry_tags_code", found_by=("CQ-VALID", "SCAN"))
+@needs(_BATCHES)
+def code_of_any_delay(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
+    """A message in a batch with a delay level has a due time instead of its tag in the queue."""
+    is_in_batch = topic != SCHEDULE_TOPIC and b"DELAY\1" in properties
+    found = code_of_any_delay.original(SCHEDULE_TOPIC if is_in_batch else topic, properties, store_timestamp_ms, delays)
+    bit(found != code_of_any_delay.original(topic, properties, store_timestamp_ms, delays))
+    return found

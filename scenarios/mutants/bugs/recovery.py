@@ -11,11 +11,13 @@ from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
+from ....store.recovery import recovery
 from ....store.recovery.queue_replay import QueueReplay, _DoubtfulRecord
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.recovery import QUEUE_FLUSHES
-from ..mutant import bit, bug, needs
+from ...claims.ranges import Ranges
+from ..mutant import Mutant, Patch, bit, bug, needs
 
 
 # If a new record ends where a truncated record starts, the next recovery also reads the truncated records.
@@ -184,6 +186,20 @@ def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> Non
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
+# Found in this store: an operator had restored older files, but not the older checkpoint.
+@bug("index-time-after-log-kept", StoreCheckpoint, "limit_index_time", found_by=("CKPT", "IDX"))
+@needs(
+    SCENARIOS["foreign-and-damaged-files"].ranges,
+    index={"slots": (5, 40), "entries": (5, 12), "keys_chance": (0.3,)},
+    endings=("stop and strays", "crash at rest", "crash in traffic"),
+    lives=(2, 3),
+)
+def keep_index_time_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
+    """A start does not lower an index time after the end of the log, which then covers new index files."""
+    if not bit(self.index_msg_timestamp_ms > store_timestamp_ms >= self.physic_msg_timestamp_ms):
+        keep_index_time_ahead.original(self, store_timestamp_ms)
+
+
 # Found in this store: a load that died before the marker existed had written entries without a sync.
 @bug("crashed-load-queues-trusted", Recovery, "_scan_needed_segments", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
@@ -304,3 +320,12 @@ def overwrite_trusted(self: QueueReplay, queue_offset: int, raw: bytes | bytearr
 
 def _keep_queue_time() -> None:
     bit()
+
+
+UNQUEUED_REPLAYED = Mutant(
+    "unqueued-records-replayed",
+    "Recovery gives a record with the flag of a half message the entry at queue offset 0 of its queue.",
+    (Patch(recovery, "UNDISPATCHED", ()),),
+    ("SCAN", "CQ-VALID", "CQ-COMPLETE", "QOFF"),
+    Ranges(messages={"unqueued_chance": (0.3,)}, recover_whole_log=(True,)),
+)

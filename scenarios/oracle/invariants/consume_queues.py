@@ -135,8 +135,11 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             if physical_offset in barred:
                 summary, found_text = "an entry that was rebuilt for a damaged record", str(physical_offset)
                 yield _invalid(summary, file, at, "phyOffset", "a whole record's", found_text)
-            _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
+            _, record_bytes, record_topic, record_queue_id, _, sys_flag, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
+            if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+                summary, expected = "an entry for a record outside all queues", "of a queued record"
+                yield _invalid(summary, file, at, "sysFlag", expected, str(sys_flag))
             if not is_own and (topic, queue_id) not in light_places(found.record):
                 summary, there = "an entry for a record of another queue", f"{record_topic}/{record_queue_id}"
                 yield _invalid(summary, file, at, "queue", f"{topic}/{queue_id}", there)

@@ -225,7 +225,7 @@ def _wanted_messages(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[
         put = ledger.put_seen_in(record)
         # `check_log_prefix` has checked the records from before the last start, and all later ones are puts
         assert put is not None, record
-        if ledger.may_be_removed(put):
+        if not put.is_queued or ledger.may_be_removed(put):
             continue
         if pull.begin_offset <= offset < pull.end_offset and (tags is None or put.tags in tags):
             names.append(put.name)

@@ -32,7 +32,7 @@ from ..index_model import (
 )
 from ..known_damage import KnownDamage
 from ..ledger import BOOKKEEPING_TOPICS, Ledger
-from ..reader import indexed_keys, key_hash, keys_of, valid_record_at_position
+from ..reader import indexed_keys, is_indexed, key_hash, keys_of, valid_record_at_position
 from ..recovered import RecoveredStore
 
 _UNKNOWN = -1
@@ -286,6 +286,7 @@ def _must_be_found(
         and min_offset <= put.physical_offset <= dispatched_to - put.record_bytes
         and put.waiting_place is None
         and put.topic == topic
+        and is_indexed(put.content.sys_flag)
         and put.name not in ledger.lost_puts
         and (window_ms == ALWAYS_MS or window_ms[0] <= (put.stored_ms or 0) <= window_ms[1])
         and raw_key in put.properties  # most puts end here, before their properties are parsed

@@ -31,6 +31,7 @@ from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ...claims.disk_models import DISK_MODELS
+from ...claims.machine import INDEX_SIZES
 from ...claims.plan import DAMAGING, Plan
 from ..evidence import Violation, record_tried
 from ..reader import UnreadableError, read_records
@@ -53,7 +54,8 @@ def check_reported_damage(plan: Plan, report: RecoveryReport | None, killed_load
     for finding in report.findings:
         if finding.found == "0" and finding.field == "file size" and plan.faults.failed_removal_chance:
             continue  # the creation of the file failed on a full disk, and then its removal
-        if killed_load and directory_of(finding.file).endswith("/index"):
+        has_other_size = finding.field == "file size" and plan.starts.switched in INDEX_SIZES
+        if (killed_load or has_other_size) and directory_of(finding.file).endswith("/index"):
             continue
         summary = "recovery reports damage after a clean stop"
         place = finding.file, finding.offset, finding.field
@@ -75,7 +77,7 @@ def can_check_scan(plan: Plan) -> bool:
     Skipped queue offsets, and an index that lacks messages, also make recovery read the whole log. After the switch of
     `enable_consume_queue_ext`, recovery replaces addresses by tags codes.
     """
-    is_switched = plan.starts.switched in ("message_index_enable", "enable_consume_queue_ext")
+    is_switched = plan.starts.switched in ("message_index_enable", "enable_consume_queue_ext", *INDEX_SIZES)
     if plan.starts.skipped_numbers_max or is_switched:
         return False
     is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)

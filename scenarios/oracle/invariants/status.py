@@ -21,6 +21,8 @@ from ...claims.plan import Plan
 from .. import allowances
 from ..disk_space import DiskRoom
 from ..evidence import Violation, error_text, record_tried, refusals_until_restart
+from ..ledger import Ledger
+from ..light_places import LIGHT_PREFIX
 from ..put_entry import PROPERTIES_MAX, TOPIC_MAX, PutEntry
 from . import live
 
@@ -72,6 +74,8 @@ def check_put_status(
             expected = "PUT_OK" if refusal is None else refusal.value
             summary = "a message was refused with a wrong status"
             return _wrong_status_violation(put, summary, expected, status, put.refused_because)
+    elif status is PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED and put.light_names:
+        return ()  # `check_light_limit` checks the limit
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_explained_by_full_disk(status, put, room):
@@ -87,6 +91,31 @@ def check_put_status(
     else:
         return _wrong_status_violation(put, "refused without a reason", "PUT_OK", status)
     return ()
+
+
+def check_light_limit(ledger: Ledger, put: PutEntry, queues_max: int) -> Iterator[Violation]:
+    """Yield a put that created more light queues than allowed, or was refused although there could not be so many.
+
+    Only queues with the prefix count. Answered puts have created their queues, other puts may have done so.
+    """
+    record_tried("STATUS")
+    created, possible, wanted = set[str](), set[str](), _limited_names(put)
+    for each in ledger.puts:
+        names = () if each is put or each.name in ledger.lost_puts else _limited_names(each)
+        possible.update(names)
+        if each.physical_offset is not None and (each.answered_ns or put.asked_ns) < put.asked_ns:
+            created.update(names)
+    was_refused = put.status is PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    if was_refused and (wanted <= created or len(possible | wanted) <= queues_max):
+        summary, found = "a message was refused because of its light queues", f"{len(created)}, and {sorted(wanted)}"
+        yield Violation("STATUS", summary, field="light queues", expected=f"more than {queues_max}", found=found)
+    elif put.physical_offset is not None and wanted - created and len(created | wanted) > queues_max:
+        summary, found = "a message created too many light queues", str(len(created | wanted))
+        yield Violation("STATUS", summary, field="light queues", expected=f"at most {queues_max}", found=found)
+
+
+def _limited_names(put: PutEntry) -> set[str]:
+    return {name for name in put.light_names if name.startswith(LIGHT_PREFIX)}
 
 
 class Allocation(NamedTuple):

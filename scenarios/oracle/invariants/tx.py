@@ -261,12 +261,12 @@ def check_decision_answer(
     disk: Disk,
     *,
     can_be_found: bool,
-    may_be_slow: bool = False,
+    may_refuse: bool = False,
 ) -> Iterator[Violation]:
     """Yield each error in the answer to a commit or rollback request.
 
-    can_be_found: whether the half message was readable in the log at the request. may_be_slow: whether a slow store may
-    have refused puts.
+    can_be_found: whether the half message was readable in the log at the request. may_refuse: whether the store may
+    refuse the put, because it is slow or the message is too long for now.
     """
     record_tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -277,7 +277,7 @@ def check_decision_answer(
         if any(one.status is done for one in others):
             yield _decision_answer_violation(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (allowances.count_errors(disk) or allowances.count_out_of_space(disk) or may_be_slow):
+        if not (allowances.count_errors(disk) or allowances.count_out_of_space(disk) or may_refuse):
             yield _decision_answer_violation(
                 f"{name} could not be committed, without a fault", "status", done.name, status.name
             )

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import Make, started
+from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from tornlog.store.formats.index import index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
@@ -138,6 +139,14 @@ class Clock:
         return self.offset_ms
 
 
+def test_a_load_does_not_trust_the_names_of_files_that_a_killed_load_made(world: World, bench: Any) -> None:
+    IndexFiles(world, "/store/index", 1, 2).create()
+    table = IndexFiles(world, "/store/index", 1, 2)
+    table.load()
+    table.make_durable()
+    assert not list(bench.disk.undurable_names("/store/index"))
+
+
 def test_index_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
     clock = Clock(offset_ms=2 * 3_600_000)
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
@@ -192,6 +201,18 @@ def test_a_full_index_file_is_durable_before_the_checkpoint_covers_it(world: Wor
     values = read_checkpoint(world.files, "/store/checkpoint")
     assert values.logics_msg_timestamp_ms == 0  # the queues are not durable yet
     assert store.shutdown()
+
+
+def test_a_start_lowers_an_index_time_after_the_end_of_the_log(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small())
+    put(store, "a")
+    store.shutdown()
+    stored_ms = read_checkpoint(world.files, "/store/checkpoint").physic_msg_timestamp_ms
+    file = world.files.map("/store/checkpoint", CHECKPOINT_FILE_BYTES)
+    file.store(16, (stored_ms + 3_600_000).to_bytes(8, "big"))
+    file.close()
+    started(world, small())
+    assert read_checkpoint(world.files, "/store/checkpoint").index_msg_timestamp_ms <= stored_ms
 
 
 def test_the_checkpoint_does_not_cover_an_index_file_whose_last_millisecond_may_continue(

@@ -323,6 +323,18 @@ def test_a_half_message_that_cannot_be_put_back_is_given_up(broker: Any) -> None
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
 
+def test_a_half_message_above_a_reduced_size_limit_waits_for_the_next_raise(broker: Any) -> None:
+    broker.prepare("long")
+    encoder = broker.store.commit_log.encoder
+    full = broker.store.config
+    broker.store.config = encoder._config = replace(full, max_message_size=3)
+    assert broker.check() == broker.check() == []
+    assert broker.visible(GIVEN_UP_TOPIC, 0) == []
+
+    broker.store.config = encoder._config = full
+    assert broker.check() == ["long"]
+
+
 def test_an_empty_or_consumed_op_queue_does_not_change_the_progress(broker: Any) -> None:
     for name in ("one", "two"):
         broker.commit(broker.prepare(name))
