@@ -58,6 +58,8 @@ class MessagePlan:
     limit_bytes: int = knob_field(0, plain=0)
     """The longest body or batch that the store accepts; 0: longer than any segment."""
     batch_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
+    backlog: int = knob_field(0, plain=0, weight=3)
+    """Number of messages in the run's first send, a batch of messages with one tag. 0: as in any other send."""
     illegal_chance: float = knob_field(0.0, 0.0, 0.1, plain=0.0)
     longest_chance: float = knob_field(0.0, plain=0.0)
     """The chance that a plain put, neither delayed nor transactional, has properties near the maximum length."""

@@ -28,6 +28,7 @@ LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
 """Numbers beyond the 32 bits of reconsumeTimes."""
 BATCH_UNITS_MAX = 4
+_FIRST_NAME = "m0.0.0"
 _TIERS = (None, "-3", "0", "1", "2", "10", "12", "gold")
 """Values of a property for SQL expressions: the order of numbers differs from that of their texts."""
 _ODD_NUMBER_CHANCE = 0.25
@@ -208,11 +209,13 @@ class Drawing:
             self._draw_message(draft, stream, about, name, self._draw_level_at_commit(stream, name))
             return draft
         longest = draw_longest(about, plan)
-        draft.in_batch = stream.chance(plan.messages.batch_chance, "batch")
+        backlog = plan.messages.backlog if name == _FIRST_NAME else 0
+        draft.in_batch = backlog > 0 or stream.chance(plan.messages.batch_chance, "batch")
         if is_flawed and not draft.in_batch:
             draft.flaw, longest = numbers.choice(odd_requests.FLAWS, "which flaw"), None
         if draft.in_batch:
-            self._draw_batch(draft, stream, about, name, longest)
+            units = backlog or stream.randint(1, BATCH_UNITS_MAX, "units")
+            self._draw_batch(draft, stream, about, name, longest, units)
             return draft
         level = options.draw_delay_level(stream, plan, self.skew) if plan.delay.chance else 0
         light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
@@ -240,11 +243,10 @@ class Drawing:
         return options.draw_earlier_properties(about) if is_forwarded else []
 
     def _draw_batch(
-        self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
+        self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None, units: int
     ) -> None:
         plan, log_end, content, is_forged, around = self.plan, self.log_end, draft.content, False, None
         delay = ""
-        units = stream.randint(1, BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)
@@ -301,7 +303,8 @@ class Drawing:
         about: the stream for header and unusual keys. longest: the required length of the properties, None for any.
         """
         plan = self.plan
-        fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
+        in_backlog = plan.messages.backlog > 0 and name.startswith(f"{_FIRST_NAME}.")
+        fixed, body_bytes = plan.messages.equal_sizes or in_backlog, plan.messages.body_bytes_max
         extra_bytes = plan.messages.property_bytes_max
         if extra_bytes and not fixed:
             extra_bytes = stream.randbelow(extra_bytes + 1, "property bytes")

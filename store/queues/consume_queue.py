@@ -18,6 +18,7 @@ from ..formats.consume_queue import (
     QueueEntry,
     decode_entry,
     encode_entry,
+    is_blank,
     is_ext_address,
     is_valid,
 )
@@ -338,7 +339,9 @@ class ConsumeQueue:
             if at == stop or entry is None or entry.physical_offset > physical_offset:
                 high = middle
             elif entry.physical_offset == physical_offset:
-                return begin + at
+                # If a crash lost the page with the first 8 bytes of an entry, it seems to point to log offset 0.
+                before = None if physical_offset else self.entry(begin + at - 1)
+                return begin + at if before is None or is_blank(before) else None
             else:
                 low = at + 1
         return None

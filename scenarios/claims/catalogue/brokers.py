@@ -92,10 +92,12 @@ PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
 """Pulls for one queue that wait over one connection, as those of two groups in one process do."""
 FILTERS: Mapping[str, Any] = {
     "consuming": {"filtered": (True,)},
-    "broker": {"registers_filters": (False, True), "tailing_consumers": (1, 2)},
-    "settings": {"enable_consume_queue_ext": (False, True)},
+    "broker": {"registers_filters": (False, True, True), "tailing_consumers": (1, 2)},
+    "settings": {"enable_consume_queue_ext": (False, True, True)},
 }
 """Groups with different subscriptions that wait for the same queue."""
+FILTERS_CHANCE = 0.2
+_FEW_FILTERS_CHANCE = 0.1
 GROUPS: Mapping[str, Any] = {
     "broker": {"group_operators": (1,), "group_races": (0, 8), "tasks_each": (4,)},
     "disturbances": {"timer_slack_us": (1_000, 10_000)},
@@ -161,7 +163,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "them",
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)})
         .replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)})
-        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.
@@ -175,7 +178,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "paused_machine_chance": (0.0, 0.0, 0.05),
                 "clock_step_chance": (0.0, 0.0, 0.1),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS),
         stream="retries-explain-every-duplicate",
     ),
     # The broker crashes and the network fails. Consumers pull, and restart at their committed offsets.
@@ -190,7 +195,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(0.5, pulls_in_flight=PULLS_IN_FLIGHT)
-        .with_late_optional(0.2, filters=FILTERS),
+        .with_late_optional(FILTERS_CHANCE, filters=FILTERS),
         stream="consumers-get-everything-in-order",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
@@ -273,7 +278,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             settings={"enable_consume_queue_ext": (False, True, True)},
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(0.3, groups=GROUPS),
+        .with_late_optional(0.3, groups=GROUPS)
+        .with_late_optional(FILTERS_CHANCE, filters=FILTERS),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.

@@ -6,7 +6,7 @@ from typing import Any
 from ..machine import RESERVED_HOURS
 from ..ranges import Ranges
 from ..scenario import Scenario
-from .disturbances import EXPIRING_GAPS
+from .disturbances import EXPIRING_GAPS, LONG_GAPS
 
 _TRANSACTIONS = Ranges(
     transactions={"chance": (0.4, 1.0)},
@@ -74,9 +74,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "half-message-offset-gap",
         "after a queue skips offsets, later half messages in it are decided or checked like all others",
-        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)).with_late_optional(
-            0.4, expiry=EXPIRING_GAPS
-        ),
+        _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3))
+        .with_late_optional(0.4, expiry=EXPIRING_GAPS)
+        .with_late_optional(0.04, long_gaps=LONG_GAPS),
         stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.

@@ -32,6 +32,13 @@ EXPIRING_GAPS: Mapping[str, Any] = {
     "commit_log_bytes": (1024, 2048),
 }
 """Retention removes queue files with skipped offsets."""
+LONG_GAPS: Mapping[str, Any] = {
+    "starts": {"skipped_numbers_max": (2_500,)},
+    "consume_queue_bytes": (40_000,),
+    "topics": (1,),
+    "queues_per_topic": (1,),
+}
+"""A pull ends after 800 queue entries without a message. RocketMQ skips the rest of a file of 300,000 entries."""
 _DELAYED_WITH_CLOCK_STEPS: Mapping[str, Any] = {
     "delay": {"chance": (0.8,)},
     "disturbances": {"clock_step_chance": (0.3, 0.5)},

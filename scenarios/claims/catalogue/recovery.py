@@ -5,7 +5,7 @@ from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
-from .disturbances import EXPIRING_GAPS, NAME_CRASHES, NO_SPACE_IN_WRITE_BACK, SLOW_CREATIONS, UNQUEUED
+from .disturbances import EXPIRING_GAPS, LONG_GAPS, NAME_CRASHES, NO_SPACE_IN_WRITE_BACK, SLOW_CREATIONS, UNQUEUED
 
 _KILLS: Mapping[str, Any] = {
     "disk": ("process-kill",),
@@ -148,7 +148,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     )
     .with_late_optional(0.4, expiry=EXPIRING_GAPS)
-    .with_late_optional(0.2, unqueued=UNQUEUED),
+    .with_late_optional(0.2, unqueued=UNQUEUED)
+    .with_late_optional(0.04, long_gaps=LONG_GAPS),
     # The kernel fails to write back data of a dead process, and reports the error once, to the next process that syncs.
     Scenario(
         "failed-writeback-before-start",

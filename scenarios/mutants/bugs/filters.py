@@ -4,7 +4,16 @@ from ....store.errors import FilterExpressionError
 from ....store.filters import sql_expression, sql_filter
 from ....store.filters.sql_expression import NotComparableError
 from ....store.filters.sql_filter import SqlExpression
-from ....store.services.consumer_filter import ConsumerFilterData, ConsumerFilterManager
+from ....store.formats.consume_queue import ExtUnit
+from ....store.formats.properties import decode_properties
+from ....store.formats.scan import ScannedRecord
+from ....store.services.consumer_filter import (
+    ConsumerFilterData,
+    ConsumerFilterManager,
+    SqlMessageFilter,
+    has_bits,
+    set_bits,
+)
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import FILTERS
 from ..mutant import bit, bug, needs
@@ -58,3 +67,34 @@ def register_as_old(
     if known is not None and bit(made is not known):
         made.born_timestamp_ms = born_ms
     return made
+
+
+# RocketMQ compares the unit's store time with that of the registration: ConsumerFilterData.isMsgInLive.
+@bug("bits-before-registration-trusted", SqlMessageFilter, "matches_queue", found_by=("READ", "LIVE"))
+@needs(_REGISTERING)
+def matches_any_bits(self: SqlMessageFilter, tags_code: int | None, unit: ExtUnit | None) -> bool:
+    """A group that registers its first or another expression misses matching messages from before the registration."""
+    consumer = self._consumer
+    if consumer is None or unit is None or len(unit.bit_map) != consumer.map_bytes:
+        return True
+    matches = has_bits(unit.bit_map, consumer.positions)
+    bit(not matches and unit.store_timestamp_ms <= consumer.born_timestamp_ms)
+    return matches
+
+
+# Source: own.
+@bug("dispatch-keeps-first-expression", ConsumerFilterManager, "bit_map_of", found_by=("READ", "LIVE"))
+@needs(_REGISTERING)
+def bit_map_of_first(self: ConsumerFilterManager, record: ScannedRecord) -> bytes:
+    """After a group changed its expression, dispatch still evaluates the first one, and the group misses messages."""
+    firsts = vars(self).setdefault("_firsts", {})
+    bit_map = bytearray(self.bloom_filter.map_bytes)
+    properties = decode_properties(record.properties.decode(errors="replace"))
+    consumers = self.filters_of_topic(record.topic)
+    for consumer in consumers:
+        expression = firsts.setdefault((consumer.topic, consumer.group), consumer.expression)
+        if expression.matches(properties):
+            set_bits(bit_map, consumer.positions)
+        else:
+            bit(consumer.expression.matches(properties))
+    return bytes(bit_map) if consumers else b""

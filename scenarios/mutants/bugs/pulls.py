@@ -11,12 +11,15 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel
 from ....store.broker.topics import TopicConfig
-from ....store.filters.message_filter import TagFilter
+from ....store.filters.message_filter import MessageFilter, TagFilter
+from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.messages import GetMessageResult, GetMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.queues import pull as store_pull
+from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import MessageArrival
-from ...claims.catalogue import SCENARIOS
+from ....store.queues.pull import QueuePuller
+from ...claims.catalogue import BACKLOG, SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
 
@@ -222,3 +225,33 @@ def require_topic_of_queue(self: BrokerParts, name: str) -> TopicConfig:
     if bit(self.topics.get(name) is None and self._is_light_name(name)):
         raise RequestRefusedError(f"topic {name} does not exist", ResponseCode.TOPIC_NOT_EXIST)
     return require_topic_of_queue.original(self, name)
+
+
+_BACKLOG = SCENARIOS["tag-filter-exact"].ranges.replace(**BACKLOG).replace(endings=("stop", "crash at rest"))
+
+
+# Source: own. RocketMQ's getMessage sets nextBeginOffset after the last entry that it examined.
+@bug("empty-scan-window-repeats", QueuePuller, "get_message", found_by=("READ", "LIVE"))
+@needs(_BACKLOG)
+def get_message_and_keep_offset(
+    self: QueuePuller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
+) -> GetMessageResult:
+    """A consumer with a filter never gets past a run of 800 messages that do not match, and pulls the run forever."""
+    result = get_message_and_keep_offset.original(self, queue, offset, max_messages, wanted)
+    if bit(not result.records and result.next_begin_offset - offset >= store_pull._SCAN_BYTES_MIN // ENTRY_BYTES):
+        result.next_begin_offset = offset
+    return result
+
+
+# Source: own.
+@bug("empty-scan-window-skips", QueuePuller, "get_message", found_by=("READ",))
+@needs(_BACKLOG)
+def get_message_and_skip(
+    self: QueuePuller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
+) -> GetMessageResult:
+    """After a run of 800 messages that do not match, a consumer with a filter continues at the end of the queue."""
+    result = get_message_and_skip.original(self, queue, offset, max_messages, wanted)
+    is_long = result.next_begin_offset - offset >= store_pull._SCAN_BYTES_MIN // ENTRY_BYTES
+    if bit(not result.records and is_long and result.next_begin_offset < result.max_offset):
+        result.next_begin_offset = result.max_offset
+    return result

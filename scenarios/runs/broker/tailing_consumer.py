@@ -26,9 +26,12 @@ _SUSPEND_MS = 5_000
 _AHEAD = (0, 0, 0, 1, 7)
 """A consumer with progress of its own may be ahead of a broker that has lost the end of its log."""
 _NOT_HELD_MS = 1_000
-_CHANGES_CHANCE = 0.05
-"""How often a client with a registered filter changes its subscription before a pull."""
+_CHANGES_CHANCE = 0.1
+"""How often a client with a registered filter changes its subscription after a pull."""
 _RETURNS_CHANCE = 0.7
+_ADOPTS_CHANCE = 0.5
+_LAGS_MS = (0, 20, 200, 2_000)
+"""How long a client does not pull before a change, so that the next pull finds messages from before the change."""
 _HELD_NS_MIN = 100_000_000
 
 
@@ -45,7 +48,6 @@ class TailingConsumer(BrokerUser):
         self._account = run.accounts[self._queue.broker]
         self._wanted = draw_subscription(self.stream, run.plan)
         self._version = 0
-        self._given = self.received_messages(self._wanted)[self._queue.broker]
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -53,14 +55,21 @@ class TailingConsumer(BrokerUser):
             self.world.tasks.spawn(f"tail {self._queue}", self._pull_repeatedly)
 
     def _change_registered_filter(self, asked: BrokerAddress) -> None:
-        """Send heartbeats of a client that changes its subscription, often back to that of its pulls."""
+        """Send heartbeats of a client that changes its subscription, often back to that of its pulls.
+
+        Otherwise the next pulls have the new subscription, or another than the registered one.
+        """
         changes = [draw_subscription(self.stream, self.plan)]
         if self.stream.chance(_RETURNS_CHANCE, "returns to its own"):
             changes.append(self._wanted)
+        adopts = self.stream.chance(_ADOPTS_CHANCE, "pulls with the new one")
         for wanted in changes:
+            self.rest(self.stream.choice(_LAGS_MS, "ms before a change"))
             self._version += 1
             heartbeat = consumer_heartbeat(self.client_id, self.run.topics, wanted, self.name, version=self._version)
             self.send(asked, heartbeat)
+        if adopts:
+            self._wanted = changes[-1]
 
     def _pull_repeatedly(self) -> None:
         position: int | None = None
@@ -68,10 +77,10 @@ class TailingConsumer(BrokerUser):
             asked = self.routes.broker_to_pull_from(self._queue.broker, self._queue.topic, MASTER_ID)
             following = None
             if asked is not None and not asked.is_slave:
+                following = self._find_end(asked) if position is None else self._pull_once(asked, position)
                 changes = self.plan.broker.registers_filters
                 if changes and (position is None or self.stream.chance(_CHANGES_CHANCE, "changes its subscription")):
                     self._change_registered_filter(asked)
-                following = self._find_end(asked) if position is None else self._pull_once(asked, position)
             if following is None:
                 self.world.tasks.sleep(RETRY_MS)
             position = following
@@ -104,7 +113,8 @@ class TailingConsumer(BrokerUser):
             account.ledger.groups.add(self.name)
         if response.code == ResponseCode.SUCCESS:
             answered = [(None, reading) for reading in readings]
-            self._given.judge_answer(queue, position, answered, bounds_of_pull(response), asked_in)
+            given_to = self.received_messages(wanted)[self._queue.broker]
+            given_to.judge_answer(queue, position, answered, bounds_of_pull(response), asked_in)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
         self.machine.die_by_chance("between two pulls")
