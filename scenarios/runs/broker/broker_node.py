@@ -263,6 +263,8 @@ class BrokerNode(StoredBroker):
             self.record_log()
             if self._broker.access is not None:
                 self._broker.access.shutdown()
+            if self._replication is not None:
+                self._replication.note_stopping(self)
             plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         if self._replication is not None and not self.is_slave:
