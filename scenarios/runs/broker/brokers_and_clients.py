@@ -21,7 +21,7 @@ from ..machines import NetworkRun
 from ..marks import MARKS
 from ..settling import Settling
 from .access_client import AccessClient
-from .access_file import access_model
+from .access_file import access_model, frame_of_others
 from .account import BrokerAccount
 from .broker_node import BrokerNode
 from .broker_replication import BrokerReplication
@@ -218,7 +218,7 @@ class BrokersAndClients(NetworkRun):
         addresses = [identity.address for identity in self._identities]
         only_broker = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
-        encode = encode_frame
+        encode = frame_of_others if self._plan.access.clients else encode_frame
         if self._plan.broker.other_clients:
             encode = self._choices.stream("forms of frames").choice(FRAME_FORMS, "form of a client")
         servers, report = [each.address for each in addresses], self._judge.report
