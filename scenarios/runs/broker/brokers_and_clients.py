@@ -10,6 +10,7 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...oracle.invariants import live
 from ...oracle.invariants.routes import Presence
+from ...oracle.name_server_keys import NameServerKeys
 from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
@@ -105,6 +106,7 @@ class BrokersAndClients(NetworkRun):
                     replication if identity.address.broker == BROKER else None,
                     lambda: self._brokers[0].serving_broker,
                     self._operator_tables,
+                    self._keys_at,
                     self._disturbances.pause_woken,
                 ),
                 identity,
@@ -205,6 +207,9 @@ class BrokersAndClients(NetworkRun):
         nodes = (node for node in self._brokers if node.identity.address.broker == broker and not node.is_slave)
         serving = ((node.account.tables, node.presence.serves_since_ns) for node in nodes)
         return next(((tables, since_ns) for tables, since_ns in serving if since_ns is not None), None)
+
+    def _keys_at(self, address: str) -> NameServerKeys:
+        return next(node.keys for node in self._brokers if node.identity.address.address == address)
 
     def _master_store(self, broker: str) -> MessageStore | None:
         nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
