@@ -423,7 +423,7 @@ class AccessPlan:
     """Accounts of clients. By default a broker has no access control."""
 
     clients: int = knob_field(0, plain=0, weight=3)
-    """1: a client sends requests of several accounts. All other clients are in the white list."""
+    """1: a client sends requests of several accounts. All other clients have one account, without signatures."""
     edited_by_hand: bool = knob_field(False, plain=False, weight=1)
     """An operator of the broker's machine edits, damages and repairs the file with the accounts."""
 

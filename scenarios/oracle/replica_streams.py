@@ -4,7 +4,8 @@
                a master sends readable data at once, and a heartbeat in each idle interval
     reports    never decrease or exceed the received bytes; a slave reports progress at once, and in each idle interval
     silence    an end closes a connection after haHousekeepingInterval without a byte from its peer, and not before
-    close      else only after the peer's end, an error, an impossible report, a divergence or a stop
+    close      else only after the peer's end, an error, an impossible report, a divergence or a stop; a master that
+               stops waits up to 5 s until each slave has reported the whole log
 
 Each end is observed at the calls of its program. `StreamRules.slack_ns` covers pauses and a slow disk.
 """
@@ -167,6 +168,21 @@ class MasterEnd(StreamEnd):
         if not _NOT_YET < self.began <= start:
             return None
         return next((at_ns for at_ns, offset in self.reports[1:] if offset >= end), None)
+
+    def check_awaited(self, now_ns: int, since_ns: int, log_end: int, wait_ms: int) -> Iterator[Violation]:
+        """Yield a close by a master that stops, if it did not wait until the slave has reported the whole log.
+
+        since_ns: when the stop began. wait_ms: the maximum time of the wait. A slave that connects during the stop may
+        come too late.
+        """
+        is_known = self.is_replica and self.reports[0][0] < since_ns
+        if not is_known or self.closed_ns is not None or self.has_reason_to_close(now_ns):
+            return
+        record_tried("REP")
+        reported = self.reported_offset(now_ns)
+        if reported < log_end and now_ns - since_ns < wait_ms * _MS:
+            summary, found = f"{self.label} stops before the slave has its log", f"{reported}, {_ms(now_ns - since_ns)}"
+            yield _broken(summary, field="report", expected=f"{log_end} or {wait_ms} ms", found=found)
 
     def send(
         self, frame: FrameHeader, data: bytes, now_ns: int, log: bytes, empty_begin: int, waiting_since_ns: int | None

@@ -157,7 +157,7 @@ class Broker(BrokerParts):
     def _apply_order_config(self, namespace: str) -> None:
         """Mark ordered topics. If other name servers are configured, ignore the built-in one's ORDER_TOPIC_CONFIG."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
-            self.topics.mark_ordered(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
+            self.topics.mark_ordered(lambda: self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 
     def routes(self) -> Routes:
         """Source: RocketMQ BrokerController.registerProcessor."""

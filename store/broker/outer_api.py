@@ -104,7 +104,7 @@ class BrokerRegistration(Service):
         self.registered += 1
         if answer.body:
             ordered = decode_json_body(answer.body).inner_object("table")
-            self._parts.topics.mark_ordered(ordered.names)
+            self._parts.topics.mark_ordered(lambda: ordered.names)
         master = answer.ext_fields.get("masterAddr", "")
         if self._parts.is_slave and master:
             self.on_master(master, answer.ext_fields.get("haServerAddr", ""))

@@ -5,7 +5,7 @@ Operators create topics. If automatic creation is enabled, a first message creat
 Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGroupManager, SubscriptionGroupConfig.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,9 +78,17 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         """Raises OSError if the disk fails."""
         self.add_missing_entries((topic.topic, topic) for topic in _system_topics(self._config))
 
-    def mark_ordered(self, ordered: Container[str]) -> None:
-        """Mark the given topics as ordered, all others as unordered. Raises OSError if the disk fails."""
-        self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
+    def mark_ordered(self, find_ordered: Callable[[], Container[str]]) -> None:
+        """Mark the found topics as ordered, all others as unordered. Raises OSError if the disk fails.
+
+        `find_ordered` runs under the lock of the table: of two calls, the later one marks what it finds.
+        """
+
+        def marked(table: dict[str, TopicConfig]) -> dict[str, TopicConfig]:
+            ordered = find_ordered()
+            return {name: replace(each, order=name in ordered) for name, each in table.items()}
+
+        self.change(marked)
 
     def permitted_json_members(self, broker_permission: int) -> dict[str, Any]:
         """Return the table for name servers: `brokerPermission` limits the permission of each topic."""

@@ -305,7 +305,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "network": {"late_ms_max": (2_000,)},
             },
         )
-        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
+        # Operators and masters of slaves change the marks of topics, too.
+        .with_late_optional(
+            0.2, keys={"broker": {"key_operators": (1,), "operators": (0,)}, "cluster": {"slaves": (0,)}}
+        ),
     ),
     # Brokers of other clusters come and go at the name server of one broker, and operators set keys there.
     Scenario(

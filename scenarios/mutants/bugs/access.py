@@ -1,15 +1,17 @@
 """Bugs of access control: accounts, signatures, permissions, and the file that has them."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from ....store.broker.acl import editing, rules
 from ....store.broker.acl.plain_acl import AccessControl, PlainAclError, read_plain_acl
 from ....store.broker.acl.rules import AccessRules, AddressPattern, Parts, Permission, RequiredPermission
+from ....store.broker.processors import acl_admin
 from ....store.broker.request_pool import PooledRequest
 from ....store.broker.requests import response_to
 from ....store.broker.router import Response
 from ....store.broker.server import RemotingServer
+from ....store.broker.versioned_table import DataVersion
 from ....store.errors import AccessDeniedError
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
@@ -192,3 +194,24 @@ def reload_missing(self: AccessControl) -> None:
         self.rules, self._seen = AccessRules({}), None
     else:
         reload_missing.original(self)
+
+
+# apache/rocketmq issue 3128.
+@bug("cleared-white-list-stays", acl_admin, "put_white_addresses_in_text", found_by=("STATUS", "META"))
+@needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
+def put_white_addresses_if_any(text: str, addresses: Sequence[str], version: DataVersion) -> str:
+    """An operator clears the global white list and gets SUCCESS, but its addresses still need no signature."""
+    known = editing.accounts_as_json(text)[0]
+    cleared = bit(not addresses and bool(known))
+    return put_white_addresses_if_any.original(text, known if cleared else addresses, version)
+
+
+@bug("account-change-clears-permissions", acl_admin, "put_account_in_text", found_by=("STATUS", "META"))
+@needs(_ACCOUNTS, access={"edited_by_hand": (False,)})
+def put_whole_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
+    """A change of an account that names no topics or no groups removes the account's permissions for them."""
+    accounts = editing.accounts_as_json(text)[1]
+    known = next((each for each in accounts if each["accessKey"] == account["accessKey"]), {})
+    left_out = [name for name in ("topicPerms", "groupPerms") if known.get(name) and name not in account]
+    bit(bool(left_out))
+    return put_whole_account.original(text, {**account, **{name: [] for name in left_out}}, version)

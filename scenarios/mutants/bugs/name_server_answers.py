@@ -273,10 +273,11 @@ def delete_namespace(self: KVConfig, namespace: str, key: str) -> None:
 
 @bug("topic-stays-ordered", TopicConfigManager, "mark_ordered", found_by=("META",))
 @needs(_KEYS)
-def mark_only(self: TopicConfigManager, ordered: Container[str]) -> None:
+def mark_only(self: TopicConfigManager, find_ordered: Callable[[], Container[str]]) -> None:
     """A topic stays ordered after its value in ORDER_TOPIC_CONFIG was deleted."""
 
     def marked(table: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+        ordered = find_ordered()
         bit(any(each.order and name not in ordered for name, each in table.items()))
         return {name: replace(each, order=each.order or name in ordered) for name, each in table.items()}
 

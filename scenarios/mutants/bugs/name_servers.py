@@ -1,18 +1,24 @@
-"""Bugs of name servers: permissions that operators change, and topics and slaves in routes."""
+"""Bugs of name servers: permissions and keys that operators change, and topics and slaves in routes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ....store.broker.kv_config import KVConfig
 from ....store.broker.name_server import BROKER_EXPIRED_MS, NameServer, RegisteredBroker
+from ....store.broker.outer_api import BrokerRegistration
+from ....store.broker.processors.names import NameServerProcessor
+from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.router import Channel
 from ....store.broker.topic_names import PERM_READ_WRITE, PERM_WRITE
 from ....store.broker.topics import TopicConfigManager
+from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _ROUTES = SCENARIOS["name-server-routes"].ranges
 _PERMISSIONS = _ROUTES.replace(broker={"route_operators": (1,)})
+_KEYS = _ROUTES.replace(cluster={"slaves": (0,)}, broker={"key_operators": (1,), "operators": (0,)})
 _SETTINGS = _ROUTES.replace(
     broker={"settings_operators": (1,)},
     disturbances={"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
@@ -175,3 +181,36 @@ def register_changed_topics(self: NameServer, broker: RegisteredBroker) -> Regis
         bit(dict(known.topics) != dict(broker.topics))
         broker = replace(broker, topics=known.topics)
     return register_changed_topics.original(self, broker)
+
+
+# A broker changes no mark without a table in the answer, also after its restart.
+@bug("last-ordered-topic-stays-ordered", NameServerProcessor, "register", found_by=("META",))
+@needs(_KEYS)
+def register_without_empty_table(
+    self: NameServerProcessor, request: RemotingCommand, channel: Channel
+) -> RemotingCommand:
+    """After an operator deletes the last key of ORDER_TOPIC_CONFIG, brokers keep the topic marked as ordered."""
+    response = register_without_empty_table.original(self, request, channel)
+    return replace(response, body=b"") if bit(response.body == b'{"table":{}}') else response
+
+
+@bug("empty-namespace-dropped", KVConfig, "delete", found_by=("META",))
+@needs(_KEYS)
+def delete_and_drop(self: KVConfig, namespace: str, key: str) -> None:
+    """The deletion of a namespace's last key removes the namespace, so brokers get no table, and keep their marks."""
+    delete_and_drop.original(self, namespace, key)
+    with self._lock:
+        if bit(self._namespaces.get(namespace) == {}):
+            self._store_namespaces({name: each for name, each in self._namespaces.items() if name != namespace})
+
+
+@bug("registration-never-unmarks", BrokerRegistration, "_register_broker", found_by=("META",))
+@needs(_KEYS)
+def register_and_keep_marks(self: BrokerRegistration, client: RemotingClient) -> None:
+    """A broker marks topics by the answer of its name server, and never removes a mark."""
+    topics = self._parts.topics
+    before = {name for name, each in topics.table.items() if each.order}
+    register_and_keep_marks.original(self, client)
+    ordered = {name for name, each in topics.table.items() if each.order}
+    if bit(bool(before - ordered)):
+        topics.mark_ordered(lambda: before | ordered)

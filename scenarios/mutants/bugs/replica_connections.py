@@ -9,7 +9,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats.replication import REPORT_BYTES, FrameReader, TransferPiece, encode_frame_header
 from ....store.network import Connection, Listener
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS, HAClient
-from ....store.replication.ha_service import HAConnection, HAService
+from ....store.replication.ha_service import HANDOVER_MS_MAX, HAConnection, HAService
 from ....store.replication.replica_log import ReplicaLog
 from ....store.service import do_nothing
 from ...claims.catalogue.clusters import CLUSTER, FAILED_ACCEPTS, HANDOVER, RECONNECTS, STEADY_TRAFFIC
@@ -75,6 +75,30 @@ def await_first_slave(self: HAService) -> None:
     self.connections = connections[:1]
     await_first_slave.original(self)
     self.connections = connections
+
+
+@bug("ha-stop-awaits-fastest-slave", HAService, "_await_slaves", found_by=("REP",))
+@needs(HANDOVER, cluster={"slaves": (2,)})
+def await_fastest_slave(self: HAService) -> None:
+    """A master that stops waits until any slave has the whole log, so a slower one that takes over lacks messages."""
+    store, clock = self._store, self._store.world.clock
+    store.flush.wait_durable(store.log.put_offset, wait=False)
+    due_ns = clock.monotonic_ns() + HANDOVER_MS_MAX * _NS_PER_MS
+    while connections := self.connections:
+        have_all = [each.has_whole_log() for each in connections]
+        if any(have_all) or store.flags.has_failed or clock.monotonic_ns() >= due_ns:
+            bit(any(have_all) and not all(have_all))
+            return
+        self._tasks.sleep(10)
+
+
+@bug("ha-stop-awaits-sends-only", HAConnection, "has_whole_log", found_by=("REP",))
+@needs(HANDOVER)
+def has_sent_whole_log(self: HAConnection) -> bool:
+    """A master that stops waits for no report of the last frames, which a slave may lose with the connection."""
+    if has_sent_whole_log.original(self):
+        return True
+    return bit(self._sent.get() >= self._readable_limit() >= self._log.put_offset)
 
 
 @bug("ha-sends-one-frame-per-wake", HAConnection, "_send_frames", found_by=("REP",))

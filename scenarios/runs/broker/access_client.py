@@ -21,6 +21,7 @@ from ....store.broker.topic_names import TRACE_TOPIC
 from ....store.formats.host import Host
 from ....store.formats.messages import PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.frame import encode_frame
 from ...oracle.access_rules import AccessModel, AccessRequest, AccountRule, RuleSet, check_access, check_content
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import topic_settings
@@ -55,6 +56,7 @@ Needs = tuple[tuple[str, str], ...]
 _PAUSES_MS = (5, 100, 500, 1_000)
 _TOPIC = "accounts-0"
 _BAD_SIGNATURE_CHANCE, _EDIT_CHANCE, _TELLING_CHANCE, _WRONG_CHANCE = 0.15, 0.3, 0.7, 0.2
+_PERMITTED_CHANCE = 0.3
 _MISSING = "nobody-1"
 _ADDED: tuple[dict[str, str], ...] = ({}, {}, {"SecurityToken": "token"}, {"Zone": "", "zone": "\u00e9"})
 """Further fields, which a signature covers too."""
@@ -91,6 +93,7 @@ class AccessClient(BrokerUser):
         self.machine.switch_on()
 
     def begin(self) -> None:
+        self.routes.encode = encode_frame
         self.world.tasks.spawn("use accounts", self._use_accounts)
 
     def _use_accounts(self) -> None:
@@ -288,7 +291,7 @@ class AccessClient(BrokerUser):
         key = stream.choice(ACCOUNTS, "account to change")
         rules, command = self._draw_edit(model.current, key)
         rules = replace(rules, version=rules.version + 1)
-        access = self._draw_access(broker, RequestCode(command.code).name, admin=True)
+        access = self._draw_editor(broker, command, _PERMITTED_CHANCE)
         verdicts = model.verdicts(access, self.now_ns)
         if not model.may_change or len(verdicts) > 1:
             return
@@ -306,24 +309,34 @@ class AccessClient(BrokerUser):
         elif _is_refused(reply):
             model.cancel_change()
 
+    def _draw_editor(self, broker: str, command: RemotingCommand, permitted_chance: float) -> AccessRequest:
+        """Choose an account for a request of administrators. permitted_chance: of one that the rules do not refuse."""
+        name, model = RequestCode(command.code).name, self._model(broker)
+        possible = self._possible_accesses(broker, name, (), admin=True)
+        allowed = [each for each in possible if not model.current.refuses(each, model.host)]
+        if allowed and self.stream.chance(permitted_chance, "is permitted"):
+            return self.stream.choice(allowed, "who may")
+        return self._draw_access(broker, name, admin=True)
+
     def _draw_edit(self, rules: RuleSet, key: str) -> tuple[RuleSet, RemotingCommand]:
         stream, old = self.stream, rules.accounts.get(key)
         if old is not None and stream.chance(0.3, "deletes"):
             others = {name: each for name, each in rules.accounts.items() if name != key}
             return replace(rules, accounts=others), make_request(RequestCode.DELETE_ACL_CONFIG, accessKey=key)
-        if stream.chance(0.2, "changes the white list"):
+        if stream.chance(0.35, "changes the white list"):
             white = draw_white(stream, [each for each in WHITE if "," not in each])
             code = RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
             return replace(rules, white=white), make_request(code, globalWhiteAddrs=",".join(white))
-        new = _merged(old, draw_account(stream, self.plan.topics))
+        given = draw_account(stream, self.plan.topics)
+        new = _merged(old, given)
         fields = {"accessKey": key, "secretKey": new.secret_key, "admin": str(new.admin).lower()}
         if old is not None and stream.chance(0.2, "keeps whether it is an admin"):
             new = replace(new, admin=old.admin)
             del fields["admin"]
-        fields |= {"whiteRemoteAddress": new.white} if new.white else {}
+        fields |= {"whiteRemoteAddress": given.white} if given.white else {}
         fields |= {"defaultTopicPerm": new.topic_default, "defaultGroupPerm": new.group_default}
         for kind in ("topic", "group"):
-            listed = [f"{name[6:]}={perm}" for name, perm in new.perms.items() if name.startswith(kind)]
+            listed = [f"{name[6:]}={perm}" for name, perm in given.perms.items() if name.startswith(kind)]
             fields |= {f"{kind}Perms": ",".join(listed)} if listed else {}
         command = make_request(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, **fields)
         return replace(rules, accounts={**rules.accounts, key: new}), command
@@ -341,11 +354,7 @@ class AccessClient(BrokerUser):
             fields = {"accessKey": _MISSING}
             fields |= {"secretKey": "secret-0", **stream.choice(_WRONG_EDITS, "mistake")} if kind == "account" else {}
             command = make_request(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, **fields)
-        name, model = RequestCode(command.code).name, self._model(broker)
-        possible = self._possible_accesses(broker, name, (), admin=True)
-        allowed = [each for each in possible if not model.current.refuses(each, model.host)]
-        access = stream.choice(allowed, "who may") if allowed else self._draw_access(broker, name, admin=True)
-        reply = self._ask_signed(broker, access, command)
+        reply = self._ask_signed(broker, self._draw_editor(broker, command, 1.0), command)
         if reply is not None and not _is_refused(reply):
             asked = RefusedRequest("a wrong change of accounts", command, _FAILED)
             self.run.report(check_refused(asked, reply.response.code, disk_may_fail=False))

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ....sim.choices import Stream
 from ....store.broker.acl.plain_acl import AccessControl
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.frame import encode_frame
 from ....store.side_file import SideFile
 from ....store.world import World
 from ...claims.plan import Plan
@@ -15,8 +18,8 @@ PATH = "/store/conf/plain_acl.yml"
 ACCESS_NET = 150
 """The last byte of the address of the client with accounts."""
 HOST = f"10.0.0.{ACCESS_NET}"
-OTHERS = "10.0.0.0-149"
-"""The addresses of all other clients, which have no accounts."""
+OTHERS, OTHERS_KEY = "10.0.0.0-149", "client-1"
+"""The addresses of all other clients, and the key of their account, which needs no signature."""
 ADMIN, ACCOUNTS = "operator-1", ("account-1", "account", "0012345")
 """Two keys have the minimum length. One of them is a number for a reader of YAML."""
 GROUP = "accounts"
@@ -32,7 +35,7 @@ WRONG_WHITE = (
     *("10.0.0.{150", "10.0.0.-150", "10.0.0.00150", "1:2:3", "1::2::3", "::g", "::10000", "localhost"),
 )
 """No patterns of addresses."""
-_WHITE_CHANCE = 0.4
+_WHITE_CHANCE, _EMPTY_CHANCE = 0.4, 0.3
 _NO_VERSIONS = ("", "dataVersion: 7", "dataVersion: []", "dataVersion:\n- 7", "dataVersion:\n- counter: -7")
 WATCH_MS = 500
 """How often the broker looks at the file. RocketMQ's brokers use 5 s."""
@@ -83,13 +86,21 @@ def draw_rules(stream: Stream, plan: Plan) -> RuleSet:
     keys = [key for key in ACCOUNTS if stream.chance(0.8, f"has {key}")]
     accounts: Mapping[str, AccountRule] = {key: draw_account(stream, plan.topics) for key in keys}
     white = draw_white(stream, WHITE)
-    rules = {ADMIN: draw_account(stream, plan.topics, admin=True), **accounts}
+    others = AccountRule("secret-of-clients", white=OTHERS)
+    rules = {ADMIN: draw_account(stream, plan.topics, admin=True), OTHERS_KEY: others, **accounts}
     return RuleSet(white, rules, stream.choice((0, 1, 7), "version"))
 
 
 def draw_white(stream: Stream, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return a white list with the addresses of all other clients."""
+    """Return an empty white list, or one with the addresses of all other clients."""
+    if stream.chance(_EMPTY_CHANCE, "has no white addresses"):
+        return ()
     return OTHERS, *((stream.choice(patterns, "white pattern"),) if stream.chance(_WHITE_CHANCE, "adds one") else ())
+
+
+def frame_of_others(command: RemotingCommand) -> bytes:
+    """Encode a request as a client does that names its account and signs nothing."""
+    return encode_frame(replace(command, ext_fields={**command.ext_fields, "AccessKey": OTHERS_KEY}))
 
 
 def access_model(stream: Stream, plan: Plan, delayed_until_ns: Callable[[], int]) -> AccessModel:

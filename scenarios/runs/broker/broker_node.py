@@ -34,6 +34,7 @@ from .broker_settings import make_tables_of_users
 from .identities import BrokerIdentity
 from .stored_broker import BrokerSharing, StoredBroker
 from .watched_copies import note_commits
+from .watched_keys import watch_marks
 from .watched_requests import WatchedRequests
 from .watched_routes import OwnBroker
 
@@ -67,6 +68,7 @@ class BrokerNode(StoredBroker):
     ) -> None:
         super().__init__(shared, identity, others, lasting)
         self._find_tables, self._pause_woken = shared.find_tables, shared.pause_woken
+        self._find_keys = shared.find_keys
         self.tidies_at_ns = 0
         """Virtual time at which the broker next expires locks and members, or in the past."""
         self._limits = _limits_of(self._plan)
@@ -80,7 +82,7 @@ class BrokerNode(StoredBroker):
         """The value is None until the broker accepts requests."""
         self._closed_ns: dict[Session, int] = {}
         """Connection since the last start -> virtual time at which the broker had handled its end."""
-        self._keys = NameServerKeys()
+        self.keys = NameServerKeys()
 
     def power_on(self, life: PoweredMachine) -> None:
         super().power_on(life)
@@ -118,10 +120,12 @@ class BrokerNode(StoredBroker):
         self._judge_recovery(broker, disk)
         for service, note in ((broker.housekeeping, self._note_tidying), (broker.held_pulls, do_nothing)):
             service.signal = WatchedSignal(service.signal, note, self._pause_woken)
-        self._keys.begin_process()
-        self._judge.report(self._keys.check_loaded(broker.name_server.kv.namespace))
+        self.keys.begin_process()
+        self._judge.report(self.keys.check_loaded(broker.name_server.kv.namespace))
         if not self.is_slave:
             self._record_delivery_start()
+        if len(broker.registrations) == 1 and not self._plan.broker.operators:  # which mark topics, too
+            watch_marks(broker, self._find_keys(broker.registrations[0].address), self._judge.report)
         self._logged = []
         if self._replication is not None:
             self._replication.watch(self)
@@ -159,7 +163,7 @@ class BrokerNode(StoredBroker):
         ledger, closed_ns = self.account.ledger, self._closed_ns
         own = OwnBroker(
             *(self.identity.address, broker.config.broker_cluster_name, lambda topic: topic in broker.topics.table),
-            *(lambda line: line in closed_ns, self._keys),
+            *(lambda line: line in closed_ns, self.keys),
             None if self._others else lambda: {name: each.order for name, each in broker.topics.table.items()},
             {each.address.address: each.ha_address for each in (self.identity, *self._others)},
         )
@@ -263,6 +267,8 @@ class BrokerNode(StoredBroker):
             self.record_log()
             if self._broker.access is not None:
                 self._broker.access.shutdown()
+            if self._replication is not None:
+                self._replication.note_stopping(self)
             plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         if self._replication is not None and not self.is_slave:

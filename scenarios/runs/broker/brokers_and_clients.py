@@ -10,6 +10,7 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...oracle.invariants import live
 from ...oracle.invariants.routes import Presence
+from ...oracle.name_server_keys import NameServerKeys
 from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
@@ -21,7 +22,7 @@ from ..machines import NetworkRun
 from ..marks import MARKS
 from ..settling import Settling
 from .access_client import AccessClient
-from .access_file import access_model
+from .access_file import access_model, frame_of_others
 from .account import BrokerAccount
 from .broker_node import BrokerNode
 from .broker_replication import BrokerReplication
@@ -105,6 +106,7 @@ class BrokersAndClients(NetworkRun):
                     replication if identity.address.broker == BROKER else None,
                     lambda: self._brokers[0].serving_broker,
                     self._operator_tables,
+                    self._keys_at,
                     self._disturbances.pause_woken,
                 ),
                 identity,
@@ -206,6 +208,9 @@ class BrokersAndClients(NetworkRun):
         serving = ((node.account.tables, node.presence.serves_since_ns) for node in nodes)
         return next(((tables, since_ns) for tables, since_ns in serving if since_ns is not None), None)
 
+    def _keys_at(self, address: str) -> NameServerKeys:
+        return next(node.keys for node in self._brokers if node.identity.address.address == address)
+
     def _master_store(self, broker: str) -> MessageStore | None:
         nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
         return next((node.store for node in nodes if node.is_alive), None)
@@ -218,7 +223,7 @@ class BrokersAndClients(NetworkRun):
         addresses = [identity.address for identity in self._identities]
         only_broker = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
-        encode = encode_frame
+        encode = frame_of_others if self._plan.access.clients else encode_frame
         if self._plan.broker.other_clients:
             encode = self._choices.stream("forms of frames").choice(FRAME_FORMS, "form of a client")
         servers, report = [each.address for each in addresses], self._judge.report

@@ -7,6 +7,7 @@ Source: RocketMQ UpdateKvConfigCommand, DeleteKvConfigCommand, UpdateOrderConfCo
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from ....store.broker.kv_config import ORDER_TOPIC_CONFIG
@@ -21,6 +22,7 @@ KEYS_NET = 119
 _PAUSES_MS = (0, 0, 1, 100, 1_000, 10_000, 10_000)
 _NAMESPACE, _KEYS = "PLACES", ("north", "south")
 _TASKS = 2
+_CLEARING_CHANCE = 0.5
 
 
 class KeyOperator(BrokerUser):
@@ -44,7 +46,11 @@ class KeyOperator(BrokerUser):
                 task.join(None)
 
     def _ask(self, name_server: BrokerAddress) -> None:
-        self.ask_name_server(name_server, self._draw_request())
+        request = self._draw_request()
+        self.ask_name_server(name_server, request)
+        if request.code == RequestCode.DELETE_KV_CONFIG and self.stream.chance(_CLEARING_CHANCE, "deletes all keys"):
+            for key in (*self.run.topics, *_KEYS):
+                self.ask_name_server(name_server, replace(request, ext_fields={**request.ext_fields, "key": key}))
 
     def _draw_request(self) -> RemotingCommand:
         stream = self.stream

@@ -28,6 +28,7 @@ from ...oracle.evidence import Evidence, Violation
 from ...oracle.invariants import consumers, delivery, quiescence, rep, retries, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.invariants.side_files import WatchedSideFile
+from ...oracle.name_server_keys import NameServerKeys
 from ...oracle.operator_tables import group_settings, topic_settings
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
@@ -56,6 +57,8 @@ class BrokerSharing(NamedTuple):
     find_master: Callable[[], Broker | None]
     """Returns the running broker that slaves follow."""
     find_tables: FindTables
+    find_keys: Callable[[str], NameServerKeys]
+    """Returns the keys of the name server in the broker at an address."""
     pause_woken: Callable[[], None]
     """Called by a service of the broker that wakes up. See `Disturbances.pause_woken`."""
 

@@ -5,16 +5,18 @@ PUT_KV_CONFIG  DELETE_KV_CONFIG  GET_KV_CONFIG  GET_KVLIST_BY_NAMESPACE  UPDATE_
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from ....store.broker.broker import Broker
 from ....store.broker.kv_config import ORDER_TOPIC_CONFIG
+from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.broker.router import Channel, Processor, Response
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.evidence import Violation
-from ...oracle.name_server_keys import ORDER_ENABLED, NameServerKeys, Place, Values
+from ...oracle.name_server_keys import ORDER_ENABLED, KnownNamespace, NameServerKeys, Place, Values
 
 Process = Callable[[Processor, RemotingCommand, Channel], Response]
 
@@ -100,8 +102,8 @@ class WatchedKeys:
             self._report_if_any([*self._keys.check_value(ORDER_ENABLED, before, found.get(ORDER_ENABLED[1]))])
         return response
 
-    def check_table(self, name: str, before: Mapping[str, Values], body: bytes) -> None:
-        """Check the values of a namespace in an answer. An answer without a body has none."""
+    def check_table(self, name: str, before: KnownNamespace, body: bytes) -> None:
+        """Check the values of a namespace in an answer. An answer without a body has no table."""
         found = msgspec.json.decode(body)["table"] if body else None
         self._report_if_any([*self._keys.check_namespace(name, before, found)])
 
@@ -111,3 +113,21 @@ class WatchedKeys:
     def _report_if_any(self, found: list[Violation]) -> None:
         if found:
             self._report(found)
+
+
+def watch_marks(broker: Broker, keys: NameServerKeys, report: Callable[[list[Violation]], None]) -> None:
+    """After each registration of a broker, compare its marks of topics with the keys of its only name server.
+
+    Only this name server may mark the topics. A topic that a send creates gets its mark with the next registration.
+    """
+    (registration,) = broker.registrations
+    register = registration._register_broker
+
+    def judged_register(client: RemotingClient) -> None:
+        topics, changes, before = broker.topics.table.keys(), keys.changes, keys.namespace(ORDER_TOPIC_CONFIG).values
+        register(client)
+        if keys.changes == changes:
+            orders = {topic: each.order for topic, each in broker.topics.table.items() if topic in topics}
+            report([*keys.check_marked(orders, before)])
+
+    cast(Any, registration)._register_broker = judged_register

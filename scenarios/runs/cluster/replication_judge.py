@@ -16,7 +16,7 @@ from ....store.log.group_transfer import GroupTransferRequest
 from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_client import HAClient
-from ....store.replication.ha_service import HAConnection, HAService
+from ....store.replication.ha_service import HANDOVER_MS_MAX, HAConnection, HAService
 from ....store.service import do_nothing
 from ...claims.plan import Plan
 from ...oracle import allowances
@@ -93,6 +93,7 @@ class ReplicationJudge:
         """All connections since the master's start."""
         self._wait_since_ns: dict[int, int] = {}
         """Log offset of a put -> when it began to wait for a slave."""
+        self._stops_since_ns = 0
         self._readable: list[tuple[int, int]] = []
         """Times since the master's start at which its log was readable up to an offset."""
         self.on_received: Callable[[ReplicatingNode], None] = do_nothing
@@ -218,6 +219,20 @@ class ReplicationJudge:
         with self.atomic():
             self.report(rep.check_flushed(node.host, store))
 
+    def note_stopping(self, node: ReplicatingNode) -> None:
+        """Record that a node begins to stop."""
+        node.is_stopping = True
+        if node.is_master:
+            self._stops_since_ns = self.now_ns
+
+    def check_closed_by_stop(self, master: ReplicatingNode, end: MasterEnd) -> None:
+        """Check that a master that stops had waited for a slave before it closes the slave's connection."""
+        store, _, _ = master.running
+        with self.atomic():
+            log_end, has_failed = store.log.put_offset, store.flags.has_failed
+        if not has_failed and log_end % store.config.mapped_file_size_commit_log:
+            self.report(end.check_awaited(self.now_ns, self._stops_since_ns, log_end, HANDOVER_MS_MAX))
+
     def check_stopped(self) -> None:
         """Check that a master that stopped has closed all connections."""
         self.report(rep.check_all_closed(self.master_ends))
@@ -311,6 +326,11 @@ class _MasterWatch(_Watch):
         label, rules = f"the master, to {peer},", replication.rules_of(node)
         super().__init__(replication, node, MasterEnd(label, rules, replication.now_ns, peer=peer))
         replication.master_ends.append(self._end)
+
+    def closing(self) -> None:
+        if self._node.is_master and self._node.is_stopping:
+            self._replication.check_closed_by_stop(self._node, self._end)
+        super().closing()
 
     def received(self, data: bytes) -> None:
         replication, store = self._replication, self._node.loaded

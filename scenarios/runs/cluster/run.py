@@ -213,7 +213,7 @@ class ClusterRun(RoleChanges):
         """Stop replication, then the store. Return whether the stop was clean."""
         if node.is_master:
             self._progress.shutdown()
-        node.is_stopping = True
+        self._replication.note_stopping(node)
         heirs = [each for each in self._slaves if self._must_catch_up(each)] if node.is_master else []
         node.service.shutdown()
         if node.is_master:

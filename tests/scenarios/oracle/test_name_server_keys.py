@@ -73,7 +73,15 @@ def test_a_namespace_has_no_other_keys() -> None:
     found = [
         keys.check_namespace(ORDER_TOPIC_CONFIG, before, each) for each in ({"T": "1"}, None, {"T": "1", "U": "1"})
     ]
-    assert [len(list(each)) for each in found] == [0, 1, 1]
+    assert [len(list(each)) for each in found] == [0, 2, 1]
+
+
+def test_a_namespace_keeps_an_empty_table_after_its_last_key() -> None:
+    keys = keys_with("1")
+    keys.begin_change(PLACE, None)
+    keys.end_change(PLACE, None, is_done=True)
+    before = keys.namespace(ORDER_TOPIC_CONFIG)
+    assert [len(list(keys.check_namespace(ORDER_TOPIC_CONFIG, before, each))) for each in ({}, None)] == [0, 1]
 
 
 def test_a_route_has_the_order_only_if_the_setting_is_on() -> None:

@@ -80,6 +80,14 @@ def test_a_master_may_close_a_connection_after_an_impossible_report_or_request()
     assert fields(rejected.close(2 * MS, has_reason=False)) == []
 
 
+@pytest.mark.parametrize(("log_end", "now_ms", "count"), [(200, 1_000, 0), (300, 1_000, 1), (300, 6_000, 0)])
+def test_a_master_that_stops_waits_for_reports_of_its_whole_log(log_end: int, now_ms: int, count: int) -> None:
+    end = master_end(200)
+    end.last_receive_ns = now_ms * MS
+    assert len(list(end.check_awaited(now_ms * MS, 2 * MS, log_end, 5_000))) == count
+    assert not list(end.check_awaited(now_ms * MS, 1 * MS, log_end, 5_000)), "it may have connected too late"
+
+
 def test_a_slave_reports_only_received_bytes_at_once_and_in_each_interval() -> None:
     def slave_end() -> SlaveEnd:
         end = SlaveEnd("s", RULES, 0)
