@@ -19,7 +19,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "simulated-requests.md"
 BEGIN, END = "<!-- table of requests -->\n\n", "\n\n<!-- end of table -->"
 OF_BROKERS = [name for name, scenario in SCENARIOS.items() if scenario.ranges.has_brokers]
-SEEDS = 16
+SEEDS = 24
 SHOWN_MAX = 4
 
 
