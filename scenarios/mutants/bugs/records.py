@@ -279,10 +279,11 @@ _UNQUEUED = Ranges(messages={"unqueued_chance": (0.3,), "illegal_chance": (0.0,)
 
 @bug("rolled-back-put-counted", PutEncoder, "_check_sizes", found_by=("QOFF", "READ", "CQ-COMPLETE", "CQ-VALID"))
 @needs(_UNQUEUED)
-def check_as_counted(self: PutEncoder, *given: Any) -> EncodedPut | PutMessageStatus:
+def check_as_counted(
+    self: PutEncoder, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
+) -> EncodedPut | PutMessageStatus:
     """A message with the flag of a rollback uses a queue offset, although no queue gets it."""
-    checked: EncodedPut | PutMessageStatus = check_as_counted.original(self, *given)
-    *_, sys_flag = given
+    checked: EncodedPut | PutMessageStatus = check_as_counted.original(self, head, buffer, starts, sys_flag)
     if isinstance(checked, EncodedPut) and bit(sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK):
         checked.counted = True
     return checked

@@ -12,13 +12,11 @@ from ....store.message_store import MessageStore
 from ....store.queues import consume_queue
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
-from ....store.recovery import recovery
 from ....store.recovery.queue_replay import QueueReplay, _DoubtfulRecord
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import BACKLOG, SCENARIOS
 from ...claims.catalogue.recovery import QUEUE_FLUSHES
-from ...claims.ranges import Ranges
-from ..mutant import Mutant, Patch, bit, bug, needs
+from ..mutant import bit, bug, needs
 
 
 # If a new record ends where a truncated record starts, the next recovery also reads the truncated records.
@@ -321,15 +319,6 @@ def overwrite_trusted(self: QueueReplay, queue_offset: int, raw: bytes | bytearr
 
 def _keep_queue_time() -> None:
     bit()
-
-
-UNQUEUED_REPLAYED = Mutant(
-    "unqueued-records-replayed",
-    "Recovery gives a record with the flag of a half message the entry at queue offset 0 of its queue.",
-    (Patch(recovery, "UNDISPATCHED", ()),),
-    ("SCAN", "CQ-VALID", "CQ-COMPLETE", "QOFF"),
-    Ranges(messages={"unqueued_chance": (0.3,)}, recover_whole_log=(True,)),
-)
 
 
 # Runs with a backlog found this bug of tornlog. An entry of 20 bytes may span two pages.
