@@ -222,7 +222,7 @@ def replication_cursors(
     has_all = slave.log.max_offset == end
     if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master, {})) is not None:
         end = last.physical_offset + last.size_bytes
-    if master.log.min_offset == end and not (has_all and slave.log.segments):
+    if master.log.min_offset == end and not (slave.log.max_offset >= end and slave.log.segments):
         return  # the master has no record to send, for example because all have expired
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
     yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)

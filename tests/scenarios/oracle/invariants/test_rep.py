@@ -288,6 +288,13 @@ def test_a_slave_without_expired_data_waits_for_the_next_record_of_a_master_with
     assert not list(quiescence.replication_cursors("ha", "s", slave, master, [slave.log.max_offset], 0))
 
 
+def test_a_slave_with_data_must_notice_an_empty_master(stores: Stores) -> None:
+    slave = stores.slave(stores.data)
+    master: Any = SimpleNamespace(log=SimpleNamespace(min_offset=0, max_offset=0, segments=(), segment_bytes=4096))
+    log, report = quiescence.replication_cursors("ha", "s", slave, master, [], 0)
+    assert (log.is_lagging, report.is_lagging) == (True, True), "until the slave reports a divergence"
+
+
 def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores: Stores) -> None:
     end = len(stores.data)
     whole = stores.data + encode_blank(4096 - end) + bytes(4096 - end - 8)
