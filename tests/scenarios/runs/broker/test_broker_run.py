@@ -136,9 +136,9 @@ def test_an_operator_works_over_any_number_of_further_connections(connections: i
 def test_a_user_reads_light_queues_through_a_broker_to_their_ends() -> None:
     scenario = SCENARIOS["consumer-retry"]
     ranges = scenario.ranges.replace(light_queues={"chance": (0.9,)}, broker={"light_readers": (1,)})
-    results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(2)]
-    assert [result.outcome for result in results] == ["held", "held"], [result.error for result in results]
-    assert all(result.marks["light queue read"] for result in results)
+    results = [run_seed(replace(scenario, ranges=ranges), seed) for seed in range(6)]
+    assert [result.outcome for result in results] == ["held"] * 6, [result.error for result in results]
+    assert any(result.marks["light queue read"] for result in results)
 
 
 def test_a_long_batch_passes_through_small_buffers_to_a_slave_once_all_faults_have_ended() -> None:
