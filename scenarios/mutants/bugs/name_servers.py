@@ -16,7 +16,8 @@ from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
-_ROUTES = SCENARIOS["name-server-routes"].ranges
+# Key operators change marks of topics, and so may be drawn only without operators and slaves.
+_ROUTES = SCENARIOS["name-server-routes"].ranges.replace(broker={"key_operators": (0,)})
 _PERMISSIONS = _ROUTES.replace(broker={"route_operators": (1,)})
 _KEYS = _ROUTES.replace(cluster={"slaves": (0,)}, broker={"key_operators": (1,), "operators": (0,)})
 _SETTINGS = _ROUTES.replace(

@@ -144,7 +144,7 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
 
 # apache/rocketmq issue 7884.
 @bug("new-topic-registered-late", Broker, "_register_again", found_by=("META", "LIVE"))
-@needs(SCENARIOS["name-server-routes"].ranges, broker={"operators": (1,)})
+@needs(SCENARIOS["name-server-routes"].ranges, broker={"operators": (1,), "key_operators": (0,)})
 def register_at_intervals(self: Broker) -> None:
     """Clients get no route to a new topic until the broker's next regular registration."""
     bit(bool(self.registrations))

@@ -28,7 +28,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
-_ROUTES = SCENARIOS["name-server-routes"].ranges.replace(cluster={"slaves": (1,)})
+_ROUTES = SCENARIOS["name-server-routes"].ranges.replace(cluster={"slaves": (1,)}, broker={"key_operators": (0,)})
 _LOOKUPS = SCENARIOS["broker-lookups"].ranges.replace(
     sync_flush=(True,), memory={"transient_pool": (False,)}, retention=None, cluster={"slaves": (1,)}
 )
