@@ -134,7 +134,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def _make_whole(target: Path, fill: Callable[[Path], object]) -> None:
-    """Create and fill a directory atomically, if it is missing."""
+    """Create and fill a directory atomically, if it is missing. Several processes may do so at the same time."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -142,6 +142,9 @@ def _make_whole(target: Path, fill: Callable[[Path], object]) -> None:
     try:
         fill(scratch)
         scratch.rename(target)
+    except OSError:
+        if not target.is_dir():  # otherwise another process was faster
+            raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .install import NotInstalled, install
+from .install import NotInstalled, _make_whole, install
 from .measure import measure
 from .results import CONFIRMED, outcome_text, read_result
 from .rows import (
@@ -190,6 +190,18 @@ def test_each_finding_names_an_existing_setting_and_script(tmp_path: Path) -> No
         read_row(written(tmp_path / "one", _ROW + finding))
     with pytest.raises(RowError, match=r"findings\[0\].setting: expected one of"):
         read_row(written(tmp_path / "one", _ROW + finding.replace('"sync"', '"none"')))
+
+
+def test_a_directory_that_another_process_has_made_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "site"
+
+    def fill(scratch: Path) -> None:
+        _make_whole(target, lambda other: (other / "file").write_text("first"))
+        (scratch / "file").write_text("second")
+
+    _make_whole(target, fill)
+    assert [(each.name, each.read_text()) for each in target.iterdir()] == [("file", "first")]
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_the_error_for_a_missing_program_names_the_package_to_install(tmp_path: Path) -> None:
