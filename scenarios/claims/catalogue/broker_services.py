@@ -306,9 +306,14 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
-        # Operators and masters of slaves change the marks of topics, too.
+        # Operators and masters of slaves change the marks of topics, too. A broker without a permission refuses
+        # messages to ordered topics.
         .with_late_optional(
-            0.2, keys={"broker": {"key_operators": (1,), "operators": (0,)}, "cluster": {"slaves": (0,)}}
+            0.2,
+            keys={
+                "broker": {"key_operators": (1,), "operators": (0,), "settings_operators": (0,)},
+                "cluster": {"slaves": (0,)},
+            },
         ),
     ),
     # Brokers of other clusters come and go at the name server of one broker, and operators set keys there.

@@ -62,27 +62,6 @@ def later_time(*times_ms: int) -> int:
     return max(0, max(times_ms) - SAFETY_MARGIN_MS)
 
 
-# The first recovery skips the damage, changes queue entries and resets the time of the queues.
-@bug(
-    "damage-ends-log-after-a-killed-start",
-    Recovery,
-    "trusted_segments",
-    found_by=("IDEMPOTENT", "DUR", "PREFIX", "SCAN"),
-)
-@needs(
-    SCENARIOS["swarm-altered-files"].ranges,
-    commit_log_bytes=(2048,),
-    disk=("dying-disk",),
-    heals=(False,),
-    faults={"torn_bytes_chance": (1.0,)},
-)
-def segments_of_queues(self: Recovery) -> int:
-    """Damage in the durable part of the log ends the log if the checkpoint has no time of the queues."""
-    trusted = self.segments_with_entries()
-    bit(trusted != segments_of_queues.original(self))
-    return trusted
-
-
 @bug("recovery-begins-a-segment-late", recovery, "trusted_by_checkpoint", found_by=("SCAN", "CQ-COMPLETE", "PREFIX"))
 @needs(_LONG_LOG, endings=("crash in traffic", "crash at rest"))
 def one_segment_more(durable_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:

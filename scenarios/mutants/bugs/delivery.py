@@ -202,7 +202,7 @@ _EVERYBODY_PAUSED = Ranges(
 
 # Retention removes the half message and its op message after the check has read the half message.
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
-@needs(_EVERYBODY_PAUSED)
+@needs(_EVERYBODY_PAUSED, disturbances={"paused_task_ms_max": (1_000,)})
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
     """The check puts back a half message although the message and its decision have expired."""
     bit(half.record.physical_offset < self._store.min_phy_offset)
