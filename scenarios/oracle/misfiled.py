@@ -8,10 +8,8 @@ such sector boundaries, and only if sectors may tear.
 
 from collections import defaultdict
 
-from ...store.formats.message import TRANSACTION_MASK
-from ...store.queues.dispatch import UNDISPATCHED
 from .ledger import Ledger
-from .reader import SECTOR_BYTES
+from .reader import SECTOR_BYTES, is_queued
 from .recovered import RecoveredStore
 
 _QUEUE_ID_AT, _PHYSICAL_OFFSET_ENDS_AT = 12, 36
@@ -37,7 +35,7 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
     misfiled = 0
     for found in store.records:
         _, _, topic, queue_id, number, sys_flag, *_ = found.record
-        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+        if not is_queued(sys_flag):
             continue
         key = topic, queue_id
         follows = numbers.get(key, number if store.min_offset > 0 else 0)

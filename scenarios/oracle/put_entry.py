@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...store.formats.messages import PutMessageStatus
-from .reader import MAGIC, LogRecord, RecordHead, body_crc, properties_of
+from .reader import MAGIC, LogRecord, RecordHead, body_crc, is_queued, properties_of
 
 PROPERTIES_MAX = 32_767
 """The limit is in bytes for a record, in UTF-16 code units for a put."""
@@ -36,11 +36,6 @@ _LENGTHS_BYTES = 3
 
 
 _COMMITTED = 8
-
-
-_UNQUEUED = (4, 12)
-"""The transaction bits of half and rolled-back messages."""
-
 
 _OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}
 _OP_AGE_MS_MAX = 3_600_000
@@ -291,7 +286,7 @@ class PutEntry:
     @property
     def is_queued(self) -> bool:
         """Whether the record has a place in its queue. Without one it has queue offset 0, and no consumer gets it."""
-        return self.content.sys_flag & 12 not in _UNQUEUED
+        return is_queued(self.content.sys_flag)
 
     @property
     def delay_ms(self) -> int | None:

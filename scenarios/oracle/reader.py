@@ -22,7 +22,7 @@ _BLANK_BYTES = 8
 _RECORD_BYTES_MIN = 91
 SECTOR_BYTES = 512
 _BORN_V6, _STORE_V6 = 0x10, 0x20
-_TRANSACTION_BITS = _ROLLED_BACK = 0xC
+_TRANSACTION_BITS, _PREPARED, _ROLLED_BACK = 0xC, 0x4, 0xC
 _U32 = 0xFFFFFFFF
 _HOSTS = {0: (8, 8), _BORN_V6: (20, 8), _STORE_V6: (8, 20), _BORN_V6 | _STORE_V6: (20, 20)}
 """sysFlag's bits -> bytes of bornHost and storeHost, an address and a port each."""
@@ -293,6 +293,11 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 def indexed_keys(record: LogRecord) -> list[bytes]:
     return keys_of(record.properties) if is_indexed(record.sys_flag) else []
+
+
+def is_queued(sys_flag: int) -> bool:
+    """Return whether a record has a place in its queue: no half message, and no rolled back transaction."""
+    return sys_flag & _TRANSACTION_BITS not in (_PREPARED, _ROLLED_BACK)
 
 
 def is_indexed(sys_flag: int) -> bool:

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ....store.formats.message import TRANSACTION_MASK
-from ....store.queues.dispatch import UNDISPATCHED
 from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
 from ..light_places import LIGHT_MARK, light_places, light_queues_without_offset
 from ..misfiled import may_be_misfiled
 from ..put_entry import PutEntry
-from ..reader import ADDRESS_MAX, BLANK_ENTRY_SIZE, tag_code, tag_code_of
+from ..reader import ADDRESS_MAX, BLANK_ENTRY_SIZE, is_queued, tag_code, tag_code_of
 from ..recovered import FoundQueue, FoundRecord
 
 _incomplete = partial(Violation, "CQ-COMPLETE")
@@ -36,7 +34,7 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     yield from _repeated_entries(queues)  # first, because they move all later entries of their queue
     for found in store.records:
         physical_offset, _, topic, queue_id, index, sys_flag, _, properties, _ = found.record
-        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+        if not is_queued(sys_flag):
             continue
         entry = _entry_at(queues.get((topic, queue_id)), index)
         # A blank entry has log offset 0, like the first record.
@@ -137,7 +135,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 yield _invalid(summary, file, at, "phyOffset", "a whole record's", found_text)
             _, record_bytes, record_topic, record_queue_id, _, sys_flag, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
-            if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+            if not is_queued(sys_flag):
                 summary, expected = "an entry for a record outside all queues", "of a queued record"
                 yield _invalid(summary, file, at, "sysFlag", expected, str(sys_flag))
             if not is_own and (topic, queue_id) not in light_places(found.record):
@@ -175,7 +173,7 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
         record_tried("QOFF")
     for found in evidence.store.records:
         _, _, topic, queue_id, queue_offset, sys_flag, _, properties, _ = found.record
-        if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
+        if not is_queued(sys_flag):
             continue
         key = (topic, queue_id)
         wanted = expected.get(key)
