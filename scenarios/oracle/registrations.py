@@ -11,7 +11,7 @@ overlap, either may be the newest. `possible_brokers` checks what must not be li
 Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -26,6 +26,11 @@ _LISTED_NS = 110_000_000_000
 """Less than RocketMQ's 120 s, because a name server reads its clock before the request is answered."""
 Key = tuple[str, int]
 """Name and id of a broker."""
+_REPEATS_MAX = 8
+"""How often a broker may register the same topics within one interval of registration. Changes of marks, and of topics
+that a further change undoes, may cause some."""
+_INTERVAL_NS = 10_000_000_000
+"""The shortest interval of registration that RocketMQ allows."""
 
 
 class _Connection(Protocol):
@@ -83,6 +88,8 @@ class Registrations:
     """Broker -> number of the registration since which it has been listed."""
     _closed_at: dict[str, int] = field(default_factory=dict)
     """Broker -> number of the last registration before an operator removed its permission."""
+    _repeated_ns: dict[Key, deque[int]] = field(default_factory=dict)
+    """Broker -> times of its newest registrations of the same topics over one connection."""
     _listed: set[Key] = field(default_factory=set)
     """Brokers that may be listed: those that have registered, and not unregistered since."""
 
@@ -126,6 +133,24 @@ class Registrations:
             names = {self.own_name, *(name for name, _ in self._listed)}
             if broker[0] not in names and not self._permissions_under_way[broker[0]]:
                 self.closed.pop(broker[0], None)
+
+    def check_repeats(
+        self, broker: Key, before: Registration | None, registration: Registration
+    ) -> Iterator[Violation]:
+        """LIVE: yield a broker that registers the same topics again and again. before: as in `end_request`."""
+        times_ns = self._repeated_ns.setdefault(broker, deque(maxlen=_REPEATS_MAX + 1))
+        if before is None or before.connection is not registration.connection or before.topics != registration.topics:
+            times_ns.clear()
+        times_ns.append(registration.begin_ns)
+        record_tried("LIVE")
+        passed_ns = times_ns[-1] - times_ns[0]
+        if len(times_ns) > _REPEATS_MAX and passed_ns < _INTERVAL_NS:
+            summary = f"{registration.address} registers the same topics again and again"
+            expected, found = (
+                f"at most {_REPEATS_MAX} times in 10 s",
+                f"{len(times_ns)} times in {passed_ns / 1e9:.1f} s",
+            )
+            yield Violation("LIVE", summary, "", -1, "registrations", expected, found)
 
     def _doubt_permission(self, name: str, registration: Registration | None) -> None:
         """Count a removed permission as open, unless a broker of the name has been listed since its removal."""

@@ -65,9 +65,15 @@ class BrokerRegistration(Service):
         self.on_master = on_master
         """Called with the master's address for clients, and its HA address, if the answer to a slave has them."""
         self._client = RemotingClient(parts.world, address)
+        self._is_due = False
+        """Whether topics have changed since the last registration began."""
+
+    def wake(self) -> None:
+        self._is_due = True  # the pause after a registration clears the signal
+        super().wake()
 
     def run_once(self) -> None:
-        version = self._parts.topics.version
+        self._is_due = False
         try:
             self._register_broker(self._client)
             if self.last_error is not None:
@@ -78,8 +84,7 @@ class BrokerRegistration(Service):
                 self.emit(warning_line(f"name server {self.address}: cannot register, will retry: {error}"))
             self.last_error = error
         self.pause(APART_MS)
-        # Compare with the version from before the registration, because topics may have been created meanwhile.
-        if not self.is_stopping and self._parts.topics.version == version:
+        if not self.is_stopping and not self._is_due:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
     def finish_remaining_work(self) -> None:

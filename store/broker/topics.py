@@ -88,7 +88,9 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
             ordered = find_ordered()
             return {name: replace(each, order=name in ordered) for name, each in table.items()}
 
-        self.change(marked)
+        # No registration follows, as in RocketMQ. Otherwise two name servers with different values would cause endless
+        # registrations, because each answer would change the marks.
+        self.change(marked, notify=False)
 
     def permitted_json_members(self, broker_permission: int) -> dict[str, Any]:
         """Return the table for name servers: `brokerPermission` limits the permission of each topic."""

@@ -134,15 +134,21 @@ class VersionedTable(Generic[Entry]):
         """Remove an entry durably. After an OSError the table is unchanged."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
-    def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Replace the table durably with a changed copy, and return the copy. After an OSError it is unchanged."""
+    def change(
+        self, changed: Callable[[dict[str, Entry]], dict[str, Entry]], *, notify: bool = True
+    ) -> Mapping[str, Entry]:
+        """Replace the table durably with a changed copy, and return the copy. After an OSError it is unchanged.
+
+        notify: whether a change calls `on_changed`.
+        """
         with self._lock:
             version, before = self._state
             table = changed(before)
             has_changed = table != before
             if has_changed:
                 self._store_table(DataVersion(self._clock.now_ms(), version.counter + 1), table)
-        if has_changed and self.on_changed is not None:  # without the lock, because the listener may use this table
+        # Without the lock, because the listener may use this table.
+        if has_changed and notify and self.on_changed is not None:
             self.on_changed()
         return table
 

@@ -311,7 +311,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(
             0.2,
             keys={
-                "broker": {"key_operators": (1,), "operators": (0,), "settings_operators": (0,)},
+                "broker": {"key_operators": (1,), "operators": (0,), "settings_operators": (0,), "masters": (2, 3)},
                 "cluster": {"slaves": (0,)},
             },
         ),

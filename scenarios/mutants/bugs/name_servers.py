@@ -1,6 +1,6 @@
 """Bugs of name servers: permissions and keys that operators change, and topics and slaves in routes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -203,6 +203,17 @@ def delete_and_drop(self: KVConfig, namespace: str, key: str) -> None:
     with self._lock:
         if bit(self._namespaces.get(namespace) == {}):
             self._store_namespaces({name: each for name, each in self._namespaces.items() if name != namespace})
+
+
+# Two name servers with different keys then cause registrations without end.
+@bug("marks-are-registered", TopicConfigManager, "mark_ordered", found_by=("LIVE",))
+@needs(_KEYS, broker={"masters": (3,)})
+def mark_and_register(self: TopicConfigManager, find_ordered: Callable[[], Container[str]]) -> None:
+    """A broker registers at once with all name servers after the answer of one has changed the marks of its topics."""
+    version = self.version
+    mark_and_register.original(self, find_ordered)
+    if bit(self.version != version) and self.on_changed is not None:
+        self.on_changed()
 
 
 @bug("registration-never-unmarks", BrokerRegistration, "_register_broker", found_by=("META",))

@@ -11,6 +11,7 @@ import pytest
 from tornlog.store.broker import outer_api as slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
+from tornlog.store.broker.kv_config import ORDER_TOPIC_CONFIG
 from tornlog.store.broker.limits import ServerLimits
 from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.outer_api import APART_MS
@@ -179,6 +180,23 @@ def test_a_new_topic_is_registered_at_once_and_many_new_topics_together(serve: C
     assert registration.registered - before <= passed_ms / APART_MS + 2
     broker.topics.remove("Orders-99")
     wait_until(lambda: other.broker.name_server.route("Orders-99", quoted_keys=True) is None)
+
+
+def test_name_servers_with_different_ordered_topics_cause_no_endless_registrations(
+    serve: Callable[..., Served],
+) -> None:
+    ordering, other = (serve(name, BrokerRole.ASYNC_MASTER, broker_name=name) for name in ("names-a", "names-b"))
+    ordering.broker.name_server.kv.put(ORDER_TOPIC_CONFIG, "Orders", "broker:2")
+    other.broker.name_server.kv.put(ORDER_TOPIC_CONFIG, "Other", "broker:2")
+    both = f"{ordering.address};{other.address}"
+    broker = serve("broker", BrokerRole.ASYNC_MASTER, namesrv_addr=both).broker
+    broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
+    wait_until(lambda: all(server.broker.name_server.route("Orders", quoted_keys=True) for server in (ordering, other)))
+    time.sleep(2 * APART_MS / 1_000)
+
+    before = [each.registered for each in broker.registrations]
+    time.sleep(8 * APART_MS / 1_000)
+    assert [each.registered for each in broker.registrations] == before
 
 
 def test_a_slave_needs_a_broker_id_above_0(tmp_path: Path) -> None:
