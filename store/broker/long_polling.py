@@ -81,9 +81,10 @@ class HeldPullTable:
 
     def remove_pulls(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
         """Return the pulls that were in the table."""
-        taken = [pull for pull in pulls if _remove_from_table(self._of_queue, pull.queue, pull)]
+        # First from the table by connection, because `held_pulls_of` needs no lock, and must return no removed pull.
+        taken = [pull for pull in pulls if _remove_from_table(self._of_channel, pull.channel, pull)]
         for pull in taken:
-            was_held = _remove_from_table(self._of_channel, pull.channel, pull)
+            was_held = _remove_from_table(self._of_queue, pull.queue, pull)
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
@@ -175,6 +176,7 @@ class PullRequestHoldService(Service):
         return (topic, queue_id) in self._held
 
     def held_pulls_of(self, channel: Channel) -> Sequence[HeldPull]:
+        """Return the pulls that a connection waits for. Needs no lock."""
         return self._held.pulls_of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from tornlog.store.broker import long_polling
 from tornlog.store.broker.long_polling import HeldPull, HeldPullTable
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -48,3 +51,19 @@ def test_held_pulls_taken_early_do_not_accumulate() -> None:
         held.remove_pulls([passing])
     assert len(held._due) < 2_000
     assert held.take_due(1 << 62) == [stays]
+
+
+def test_no_connection_waits_for_a_pull_that_is_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A removal may be interrupted between two tables, and another task then reads the table by connection."""
+    held, pull = HeldPullTable(), held_pull("a", 10)
+    held.add(pull)
+    remove, waiting = long_polling._remove_from_table, []
+
+    def interrupted(*arguments: Any) -> bool:
+        was_held = remove(*arguments)
+        waiting.append(held.pulls_of_channel(pull.channel))
+        return was_held
+
+    monkeypatch.setattr(long_polling, "_remove_from_table", interrupted)
+    assert held.remove_pulls([pull]) == [pull]
+    assert waiting == [[], []]
