@@ -102,7 +102,7 @@ class FigureClient(LookupClient):
         stored = sum(put.status is PutMessageStatus.PUT_OK for put in puts)
         counts, dispatched_to = self._counts(broker, topic, group), self._dispatched_to(broker)
         store = self._store_of(broker)
-        is_dispatched = store is not None and dispatched_to >= store.max_phy_offset
+        is_dispatched = store is not None and dispatched_to >= store.log.put_offset
         figures = self._ask_for(broker, RequestCode.GET_TOPIC_STATS_INFO, topic=topic)
         if counts is None or not figures or ledger.life != life:
             return

@@ -160,3 +160,8 @@ def test_a_long_batch_passes_through_small_buffers_to_a_slave_once_all_faults_ha
 def test_a_consumer_whose_pull_meets_a_full_queue_each_time_gets_its_turn() -> None:
     result = run_seed(SCENARIOS["requests-in-flight"], 17_100_227)  # its pulls came in step, and one was always refused
     assert result.outcome == "held", result.failure
+
+
+def test_a_broker_may_count_messages_that_its_pool_has_not_committed_yet() -> None:
+    result = run_seed(SCENARIOS["broker-lookups"], 17_500_321)  # four messages counted, none committed or in a queue
+    assert result.outcome == "held", result.failure
