@@ -149,7 +149,7 @@ def _propose_tear(
         return whole
     further = 1 + int(chance() * (versions - 1))
     other = page.least + (whole.version - page.least + further) % versions
-    torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
+    torn = PageOutcome(whole.version, other, _propose_sectors(chance, page_sectors))
     if sector_faults is None:
         return torn
     # These faults affect only sectors in flight.
@@ -171,6 +171,13 @@ def _propose_tear(
     if damaged:
         torn = torn._replace(garbage=damaged, filling=1 + int(chance() * (FILLINGS - 1)))
     return torn
+
+
+def _propose_sectors(chance: Callable[[], float], page_sectors: int) -> int:
+    """Propose the sectors with the second version, as bits: any, or one with chance 1/2, where bugs are likely."""
+    if page_sectors and chance() < 0.5:
+        return 1 << int(chance() * page_sectors)
+    return int(chance() * (1 << page_sectors))
 
 
 def _propose_version(chance: Callable[[], float], last: int) -> int:
