@@ -96,16 +96,19 @@ def check_put_status(
 def check_light_limit(ledger: Ledger, put: PutEntry, queues_max: int) -> Iterator[Violation]:
     """Yield a put that created more light queues than allowed, or was refused although there could not be so many.
 
-    Only queues with the prefix count. Answered puts have created their queues, other puts may have done so.
+    Only queues with the prefix count. Answered puts have created their queues, other puts may have done so. A queue may
+    survive a crash without the messages.
     """
     record_tried("STATUS")
     created, possible, wanted = set[str](), set[str](), _limited_names(put)
+    exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
     for each in ledger.puts:
-        names = () if each is put or each.name in ledger.lost_puts else _limited_names(each)
+        names = () if each is put or each.status is exceeded else _limited_names(each)
         possible.update(names)
-        if each.physical_offset is not None and (each.answered_ns or put.asked_ns) < put.asked_ns:
+        is_answered = each.physical_offset is not None and (each.answered_ns or put.asked_ns) < put.asked_ns
+        if is_answered and each.name not in ledger.lost_puts:
             created.update(names)
-    was_refused = put.status is PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    was_refused = put.status is exceeded
     if was_refused and (wanted <= created or len(possible | wanted) <= queues_max):
         summary, found = "a message was refused because of its light queues", f"{len(created)}, and {sorted(wanted)}"
         yield Violation("STATUS", summary, field="light queues", expected=f"more than {queues_max}", found=found)

@@ -10,6 +10,9 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.invariants import status
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.light_places import LIGHT_PREFIX
+from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -264,3 +267,21 @@ def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(
     store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
     lasting = [] if error == "failed write" else ["puts stay refused without an error"]
     assert [found.summary for found in status.check_permanent_refusal(store, disk)] == lasting
+
+
+def limited_put(number: int, queue: str, result: PutMessageStatus) -> PutEntry:
+    put = put_of(number)
+    put.light_names, put.status = (f"{LIGHT_PREFIX}{queue}",), result
+    return put
+
+
+def test_a_light_queue_may_survive_the_messages_that_a_crash_lost() -> None:
+    exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    lost, refused = limited_put(0, "a", PutMessageStatus.PUT_OK), limited_put(1, "b", exceeded)
+    ledger = Ledger()
+    ledger.puts = [lost, refused]
+    ledger.lost_puts = {lost.name: lost}
+    assert not list(status.check_light_limit(ledger, refused, 1))
+    assert list(status.check_light_limit(ledger, refused, 2))
+    lost.status = exceeded  # a refused put has created no queue
+    assert list(status.check_light_limit(ledger, refused, 1))
