@@ -12,7 +12,7 @@ from ....store.world import Files
 from ...claims.plan import Plan
 from ...workload.drawing import topic_of_users
 from .commands import CONSUMER_GROUP
-from .group_member import GROUP
+from .group_member import GROUP, SECOND_GROUP
 from .light_reader import light_reader_group
 from .lookup_client import GROUP as LOOKUP_GROUP
 from .retry_consumer import GROUP as RETRY_GROUP
@@ -87,7 +87,7 @@ def make_tables_of_users(broker: Broker, plan: Plan) -> None:
     if not config.auto_create_subscription_group:
         tailing = (tailing_group(plan, number) for number in range(plan.broker.tailing_consumers))
         light = map(light_reader_group, range(plan.broker.light_readers))
-        groups = (CONSUMER_GROUP, GROUP, LOOKUP_GROUP, *tailing, *light)
+        groups = (CONSUMER_GROUP, GROUP, SECOND_GROUP, LOOKUP_GROUP, *tailing, *light)
         broker.groups.add_missing_entries((name, SubscriptionGroupConfig(name)) for name in groups)
     if plan.retry.failing_consumers:
         retrying = SubscriptionGroupConfig(

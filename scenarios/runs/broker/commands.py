@@ -131,10 +131,14 @@ def consumer_heartbeat(
     group: str = CONSUMER_GROUP,
     *,
     version: int = 0,
+    others: Iterable[str] = (),
 ) -> RemotingCommand:
+    """others: further groups of the client, without subscriptions."""
     expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": version}
     wanted = [{"topic": topic, **expression} for topic in topics]
-    return heartbeat_command(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
+    consumers = [{"groupName": group, "subscriptionDataSet": wanted}]
+    consumers += [{"groupName": other, "subscriptionDataSet": []} for other in others]
+    return heartbeat_command(client_id, consumers=consumers)
 
 
 def groups_heartbeat(client_id: str, groups: Iterable[str], *, unit: bool = False) -> RemotingCommand:

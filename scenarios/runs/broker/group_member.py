@@ -3,7 +3,8 @@
     heartbeat       registers the member, and announces it to the other members
     members         GET_CONSUMER_LIST_BY_GROUP, regularly and after each NOTIFY_CONSUMER_IDS_CHANGED
     rebalancing     each member takes its part of the sorted queues, by its place among the sorted members
-    leaving         UNREGISTER_CLIENT, the end of the machine, or heartbeats that stop while the connection stays open
+    leaving         UNREGISTER_CLIENT, the end of the machine, or heartbeats that stop while the connection stays open,
+                    perhaps with further heartbeats for a second group only
 
 Source: RocketMQ MQClientInstance, RebalanceImpl, AllocateMessageQueueAveragely.
 """
@@ -18,11 +19,11 @@ from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.group_members import MemberNotice
 from .broker_user import BrokerUser, UserContext
 from .client_answers import QUESTIONS, ClientAnswers
-from .commands import consumer_heartbeat, member_list_command, unregister_command
+from .commands import consumer_heartbeat, groups_heartbeat, member_list_command, unregister_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 
-GROUP = "members"
+GROUP, SECOND_GROUP = "members", "members-of-two"
 MEMBERS_NET = 70
 """The last byte of the address of the first member."""
 HEARTBEAT_MS = 20_000
@@ -30,7 +31,7 @@ HEARTBEAT_MS = 20_000
 REBALANCE_MS = 20_000
 _AWAY_MS = (1_000, 30_000, 140_000)
 """How long a member that left stays away. The longest time exceeds the expiry of a silent member."""
-
+_SECOND_CHANCE = 0.5
 
 SETTLE_MS = 120_000 + 10_000 + max(_AWAY_MS) + 60_000 + 2 * REBALANCE_MS
 """The time limit until all queues have an owner again: the broker drops a silent member, another member returns, the
@@ -66,6 +67,8 @@ class GroupMember(BrokerUser):
         self.owned = set()
         self._notices: list[MemberNotice] = []
         self._is_away = self._is_silent = False
+        is_in_two = self.plan.broker.leave_chance > 0.0 and self.stream.chance(_SECOND_CHANCE, "joins a second group")
+        self._second = [SECOND_GROUP] if is_in_two else []
         self._change = self.world.tasks.signal(f"{self.name} rebalances")
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
@@ -106,7 +109,8 @@ class GroupMember(BrokerUser):
         members, client_id = self.run.accounts[broker].members, self.client_id
         is_new = members.record_heartbeat_request(client_id, self.now_ns)
         try:
-            reply = self.ask(broker, consumer_heartbeat(client_id, self.run.topics, EVERYTHING, GROUP))
+            heartbeat = consumer_heartbeat(client_id, self.run.topics, EVERYTHING, GROUP, others=self._second)
+            reply = self.ask(broker, heartbeat)
             if reply is not None and reply.is_success and reply.is_of_this_life:
                 members.record_heartbeat_answer(client_id, reply.asked_ns, reply.answered_ns, is_new=is_new)
         finally:
@@ -131,8 +135,17 @@ class GroupMember(BrokerUser):
                 self._leave(broker)
         else:
             self._is_silent = True
-        self.world.tasks.sleep(self.stream.choice(_AWAY_MS, "ms away"))
+        self._stay_away(self.stream.choice(_AWAY_MS, "ms away"))
         self._is_away = self._is_silent = False
+
+    def _stay_away(self, away_ms: int) -> None:
+        if self._is_silent and self._second:
+            for _ in range(away_ms // HEARTBEAT_MS):
+                for broker in self.run.accounts:
+                    self.ask(broker, groups_heartbeat(self.client_id, self._second))
+                self.world.tasks.sleep(HEARTBEAT_MS)
+            away_ms %= HEARTBEAT_MS
+        self.world.tasks.sleep(away_ms)
 
     def _rebalance_repeatedly(self) -> None:
         while True:
