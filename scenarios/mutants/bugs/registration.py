@@ -148,3 +148,22 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
 def register_at_intervals(self: Broker) -> None:
     """Clients get no route to a new topic until the broker's next regular registration."""
     bit(bool(self.registrations))
+
+
+# apache/rocketmq issue 10435.
+@bug("groups-share-heartbeats", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
+@needs(SCENARIOS["group-members"].ranges, broker={"leave_chance": (0.4,)})
+def heartbeat_for_all_groups(
+    self: ClientManageProcessor, request: RemotingCommand, channel: Channel
+) -> RemotingCommand:
+    """A client stays a member of a group without heartbeats as long as it sends heartbeats for another group."""
+    parts = self._parts
+    heartbeat = HeartbeatData.decode(request.body)
+    named = {consumer.group for consumer in heartbeat.consumers}
+    response: RemotingCommand = heartbeat_for_all_groups.original(self, request, channel)
+    for name in parts.consumers.member_count_by_group():
+        info = parts.consumers.find_group(name)
+        known = None if info is None else info.clients.get(channel)
+        if known is not None and bit(name not in named):
+            known.heartbeat_ns = parts.world.clock.monotonic_ns()
+    return response
