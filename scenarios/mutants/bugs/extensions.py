@@ -1,11 +1,12 @@
 """Bugs of queue extensions: units and their addresses."""
 
-from ....store.formats.consume_queue import END_BYTES, END_MARK, NO_ADDRESS, ExtUnit
+from ....store.formats.consume_queue import END_BYTES, END_MARK, NO_ADDRESS, ExtUnit, ext_offset_of, is_ext_address
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues import consume_queue_ext
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.consume_queue_ext import ConsumeQueueExt, ExtSegments
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -73,3 +74,20 @@ def go_on_without_room_for_mark(self: ConsumeQueueExt, size_bytes: int) -> tuple
     if last is not None and bit(is_exact):
         last.file.store(last.size_bytes - END_BYTES, bytes(END_BYTES))
     return found
+
+
+# Pulls by tag then also return messages with other tags.
+@bug("expiry-removes-units-in-use", ConsumeQueueExt, "remove_before", found_by=("CQ-VALID",))
+@needs(
+    SCENARIOS["retention-oldest-first"].ranges,
+    settings={"enable_consume_queue_ext": (True,), "mapped_file_size_consume_queue_ext": (104,)},
+    retention={"deletes_segments": (True,)},
+    endings=("stop",),
+)
+def remove_up_to(self: ConsumeQueueExt, address: int) -> None:
+    """An expiry also removes the file of an extension that contains the first unit in use."""
+    remove_up_to.original(self, address)
+    if is_ext_address(address):
+        is_inside = self.queue.min_offset < ext_offset_of(address)
+        if bit(is_inside and len(self.queue.segments) > 1):
+            self.queue.remove_first()

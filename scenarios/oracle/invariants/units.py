@@ -42,8 +42,8 @@ def check_units(store: MessageStore, disk: Disk) -> Iterator[Violation]:
                 yield from _check_place(units, end, at, found[0], file_bytes, file, position)
             if code <= ADDRESS_MAX:
                 end = None if found is None else at + found[0]
-            if record is None or record.topic != queue.topic or at < 0:
-                continue  # an older record, one of another queue, or a unit that retention has removed
+            if record is None or record.topic != queue.topic:
+                continue  # an older record, or one of another queue
             record_tried("CQ-VALID")
             wanted = (UNIT.size, _tags_code(store, queue, record), record.store_timestamp_ms, 0)
             if found != wanted:
