@@ -114,11 +114,12 @@ class Registrations:
 
         before: the result of `begin_request`. leaves: whether the broker has unregistered.
         """
-        self._under_way[broker] -= 1
-        assert self._under_way[broker] >= 0, broker
+        # Before the count, because other requests may run at each read of `is_open`, and must count as overlapping.
         follows = _follows(before, registration)
         if broker[1] == MASTER_ID and not follows:
             self._doubt_permission(broker[0], registration)  # the name may have left, with the operator's change
+        self._under_way[broker] -= 1
+        assert self._under_way[broker] >= 0, broker
         if self._under_way[broker]:
             return
         is_certain = broker not in self._overlapping
@@ -157,7 +158,7 @@ class Registrations:
         if name not in self.closed or name == self.own_name or self._permissions_under_way[name]:
             return
         closed_at, now_ns = self._closed_at.get(name, 0), 0 if registration is None else registration.begin_ns
-        for key, each in self._newest.items():
+        for key, each in list(self._newest.items()):
             is_fresh = each.connection.is_open and now_ns - each.begin_ns < _LISTED_NS
             if key[0] == name and is_fresh and self._streak[key] <= closed_at:
                 return
@@ -172,6 +173,9 @@ class Registrations:
 
     def end_permission(self, name: str, *, closes: bool | None) -> None:
         """closes: None if the request failed."""
+        newest = [each for key, each in self._newest.items() if key[0] == name]
+        # Before the count, as in `end_request`.
+        is_listed = name == self.own_name or any(each.connection.is_open for each in newest)
         self._permissions_under_way[name] -= 1
         assert self._permissions_under_way[name] >= 0, name
         if self._permissions_under_way[name]:
@@ -182,9 +186,7 @@ class Registrations:
             return
         if not closes:
             self.closed.pop(name, None)
-        elif name == self.own_name or any(
-            key[0] == name and each.connection.is_open for key, each in self._newest.items()
-        ):
+        elif is_listed:
             self.closed[name], self._closed_at[name] = True, self._changes
 
     def begin_deletion(self) -> Mapping[Key, Registration | None]:

@@ -98,6 +98,23 @@ def test_registrations_that_overlap_leave_open_which_is_the_newest() -> None:
     assert list(registrations.known_routes(S).brokers) == [MASTER]
 
 
+def test_a_request_that_runs_at_a_look_at_a_connection_counts_as_overlapping() -> None:
+    registrations = Registrations()
+
+    class WatchedLine:
+        @property
+        def is_open(self) -> bool:
+            """Unregister the broker meanwhile."""
+            registrations.begin_request(MASTER)
+            registrations.end_request(MASTER, None, leaves=True)
+            return False
+
+    before = Registration(WatchedLine(), ADDRESS, {"T": OPEN}, 0)
+    registrations.begin_request(MASTER)
+    registrations.end_request(MASTER, Registration(Line(), ADDRESS, {"T": OPEN}, 0), before)
+    assert registrations.known_routes(S).brokers == {}
+
+
 def test_a_route_has_the_queues_that_the_master_has_registered() -> None:
     registrations = Registrations()
     register(registrations, Line())
