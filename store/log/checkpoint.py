@@ -30,6 +30,8 @@ class StoreCheckpoint:
         self._path = path
         self._lock = world.tasks.lock("checkpoint")
         self._file: MappedFile | None = None
+        self._is_durable = False
+        """Whether this process has synced the file. An earlier one may have died before its sync."""
         self.physic_msg_timestamp_ms = 0
         """The log is durable up to this store time."""
         self.logics_msg_timestamp_ms = 0
@@ -92,7 +94,7 @@ class StoreCheckpoint:
 
     def reset_queue_time(self) -> None:
         """Durably reset the queue time to 0. Call this before queue entries are removed."""
-        if self.logics_msg_timestamp_ms > 0:
+        if self.logics_msg_timestamp_ms > 0 or not self._is_durable:
             self.logics_msg_timestamp_ms = 0
             self.flush()
 
@@ -101,15 +103,16 @@ class StoreCheckpoint:
 
         Later times belong to truncated records. If the clock was set back, new records have earlier times.
         """
-        if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
+        latest_ms = max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
+        if latest_ms > store_timestamp_ms or not self._is_durable:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
             self.logics_msg_timestamp_ms = min(self.logics_msg_timestamp_ms, store_timestamp_ms)
             self.flush()
 
     def limit_index_time(self, store_timestamp_ms: int) -> None:
         """Durably lower the index time to store_timestamp_ms. Index files with later messages may not be durable."""
-        if self.index_msg_timestamp_ms > store_timestamp_ms:
-            self.index_msg_timestamp_ms = store_timestamp_ms
+        if self.index_msg_timestamp_ms > store_timestamp_ms or not self._is_durable:
+            self.index_msg_timestamp_ms = min(self.index_msg_timestamp_ms, store_timestamp_ms)
             self.flush()
 
     def flush(self) -> None:
@@ -118,6 +121,7 @@ class StoreCheckpoint:
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))
             self._file.msync(0, CHECKPOINT_FILE_BYTES)
+            self._is_durable = True
 
     def close(self) -> None:
         if self._file is not None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -99,3 +100,27 @@ def test_a_checkpoint_flush_is_one_store_and_one_sync_and_raises_on_failure(worl
     bench.failures.plan("msync", PATH)
     with pytest.raises(OSError, match="Input/output error"):
         checkpoint.flush()
+
+
+@pytest.mark.parametrize(
+    "lower",
+    [
+        StoreCheckpoint.reset_queue_time,
+        lambda checkpoint: checkpoint.limit_to_log_end(10_000),
+        lambda checkpoint: checkpoint.limit_index_time(10_000),
+    ],
+)
+def test_a_time_that_a_killed_load_has_lowered_without_a_sync_is_synced(
+    world: World, bench: Any, lower: Callable[[StoreCheckpoint], None]
+) -> None:
+    killed = loaded_checkpoint(world)
+    bench.failures.plan("msync", PATH)
+    with pytest.raises(OSError, match="Input/output error"):
+        killed.flush()
+    killed.close()
+
+    checkpoint = loaded_checkpoint(world)
+    bench.failures.calls.clear()
+    lower(checkpoint)
+    lower(checkpoint)
+    assert bench.failures.calls == [("store", PATH), ("msync", PATH)]
