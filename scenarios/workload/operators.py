@@ -25,7 +25,7 @@ _REMOVAL_PAUSES_MS = (10, 30, 100)
 _PASS_MS = 30
 """The longest wait for a retention pass before queues are removed."""
 _PAUSES_MS = (1, 30, 300, 4000)
-_ROOM_RETURNS_MS = (200, 5_000, 40_000)
+_ROOM_RETURNS_MS = (200, 5_000, 40_000, 120_000)
 """The time until the disk has free space again: after some refused puts, or after forced retention."""
 _EASED_PERCENTS = (50, 74, 76, 84)
 """Disk usage after a little space is freed. RocketMQ's retention runs from 75 % on; puts succeed below 85 %."""

@@ -2,6 +2,7 @@
 
 from ....store.config import FlushDiskType
 from ....store.errors import StoreError, is_disk_full
+from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.dispatch import DispatchService
@@ -103,3 +104,12 @@ def make_without_second_look(self: ConsumeQueueTable, topic: str, queue_id: int)
             bit((topic, queue_id) in self._queues)
             self._queues[topic, queue_id] = queue
     return queue
+
+
+# alibaba/rocketmq issue 331.
+@bug("full-disk-exhausts-dispatch", dispatch, "is_disk_full", found_by=("LIVE", "STATUS"))
+@needs(SCENARIOS["full-disk-space-returns"].ranges)
+def count_full_disk(error: Exception) -> bool:
+    """If the disk stays full for half a minute, dispatch gives up, and the store refuses puts until a restart."""
+    bit(count_full_disk.original(error))
+    return False

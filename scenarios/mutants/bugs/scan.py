@@ -128,6 +128,15 @@ def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> s
     return None
 
 
+# Of a torn page, sectors in the middle may be lost.
+@bug("hole-in-properties", scan, "torn_properties", found_by=("PREFIX", "CQ-VALID", "FILES"))
+@needs(SCENARIOS["torn-record"].ranges, disk=("strict-posix",))
+def torn_at_the_end(topic: bytes, properties: bytes, properties_at: int) -> str | None:
+    """A record that lost the end of a sector inside its properties counts as intact."""
+    torn: str | None = torn_at_the_end.original(topic, properties, properties_at)
+    return None if torn == "properties" and bit(properties[-1] != 0) else torn
+
+
 @bug("scan-ends-at-empty-body", recovery, "scan_records", found_by=("DUR", "PREFIX", "START", "VIS"))
 @needs(messages={"body_bytes_max": (0, 40), "equal_sizes": (False,)})
 def scan_up_to_empty_body(
