@@ -123,6 +123,8 @@ class Consumer(options.StoreUser):
             if not allowances.count_errors(self.disk):
                 raise
             return
+        if allowances.has_reverted_data(self.disk):
+            return  # perhaps during the search
         per_file = store.config.mapped_file_size_consume_queue // ENTRY_BYTES
         bounds = lookups.QueueBounds(low, high)
         self.report(lookups.check_offset_by_time(queue, wanted_ms, offset, near, bounds, per_file))
