@@ -11,6 +11,7 @@ def test_the_checkpoint_covers_a_time_only_after_log_queues_and_names_are_durabl
     world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(flush_consume_queue_thorough_interval_ms=5_000))
+    bench.failures.calls.clear()
     result = store.put_message(Message.create("T", b"one", queue_id=3))
     assert result.append is not None
     world.tasks.sleep(4_000)
@@ -34,11 +35,11 @@ def test_after_a_failed_queue_sync_the_checkpoint_stays_and_the_exit_is_not_clea
     interval_ms: int, method: str, part: str, lab: Make, small: Make
 ) -> None:
     bench = lab()
-    bench.failures.plan(method, part)
 
     def body(world: World) -> None:
         config = small(flush_consume_queue_thorough_interval_ms=interval_ms, flush_consume_queue_least_pages=0)
         store = started(world, config)
+        bench.failures.plan(method, part)
         for _ in range(30):
             store.put_message(Message.create("T", b"kept"))
         world.tasks.sleep(10_000)
