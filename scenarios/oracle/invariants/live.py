@@ -98,10 +98,10 @@ def clock_ms_max(plan: Plan) -> int:
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
     """Return how long a store without faults may need to sync all of its files."""
-    index_files = 0 if store.index is None else len(store.index.table.files)
-    files = (
-        len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all_queues()) + index_files
-    )
+    queues = store.queues.all_queues()
+    files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in queues)
+    files += sum(len(queue.ext.queue.segments) for queue in queues if queue.ext is not None)
+    files += 0 if store.index is None else len(store.index.table.files)
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _OTHER_FILES)
 
 
