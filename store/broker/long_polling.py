@@ -161,7 +161,8 @@ class PullRequestHoldService(Service):
             if held.count_of(pull.channel) >= config.held_pulls_of_client_max:
                 return False
             held.add(pull)
-            is_first = pull.due_ns < self._wake_ns
+            # If the wake-up is overdue, the task may have been delayed before its wait, and would wake up later.
+            is_first = pull.due_ns < self._wake_ns or self._wake_ns <= self.world.clock.monotonic_ns()
         # A message may have arrived, or the connection may have ended, before the pull was in the table.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             self._schedule_answers([pull])

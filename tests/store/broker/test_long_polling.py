@@ -1,15 +1,22 @@
 """Held pulls are found by queue, connection and deadline, and removed completely."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tornlog.store.broker import long_polling
-from tornlog.store.broker.long_polling import HeldPull, HeldPullTable
+from tornlog.store.broker.broker_config import BrokerConfig
+from tornlog.store.broker.long_polling import HeldPull, HeldPullTable, PullRequestHoldService
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.remoting.command import RemotingCommand
+from tornlog.store.world import World
 
 EVERYTHING = TagFilter.parse(None)
+
+
+class OpenChannel:
+    is_open = True
 
 
 def held_pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
@@ -67,3 +74,15 @@ def test_no_connection_waits_for_a_pull_that_is_being_removed(monkeypatch: pytes
     monkeypatch.setattr(long_polling, "_remove_from_table", interrupted)
     assert held.remove_pulls([pull]) == [pull]
     assert waiting == [[], []]
+
+
+def test_a_pull_wakes_the_service_if_its_wake_up_is_overdue(world: World) -> None:
+    """The service may have been delayed between its look at the clock and its wait."""
+    store: Any = SimpleNamespace(get_max_offset_in_queue=lambda topic, queue_id: 0)
+    service = PullRequestHoldService(world, store, BrokerConfig())
+    world.tasks.sleep(1_000)
+    for overdue_ms, is_woken in ((-1, False), (0, True), (500, True)):
+        now_ns = world.clock.monotonic_ns()
+        service._wake_ns = now_ns - overdue_ms * 1_000_000
+        assert service.hold_pull(held_pull(OpenChannel(), now_ns + 10**9))
+        assert service.signal.wait(0) is is_woken
