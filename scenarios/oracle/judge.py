@@ -134,6 +134,7 @@ class Judge:
             work_ms = max(work_ms, live.work_ms_max(plan, store))
         took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
         limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan) + requests_ms
+        limit_ms += plan.messages.backlog * plan.sync_ms_max  # a load removes at most one file of queues per message
         self.report(live.check_time(f"{name} takes too long", took_ms, limit_ms, "time"))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
