@@ -139,12 +139,13 @@ class NameServer:
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
         """Return the route of a topic. `quoted_keys`: write broker ids as strings, as JSON requires."""
-        with_topic = [broker for broker in self._all_brokers() if topic in broker.topics]
+        everyone = self._all_brokers()
+        with_topic = [broker for broker in everyone if topic in broker.topics]
         if not with_topic:
             return None
         # Iterate in reverse, so that the master's entry replaces those of its slaves, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(with_topic)}
-        brokers = [broker for broker in self._all_brokers() if broker.name in queues]
+        brokers = [broker for broker in everyone if broker.name in queues]
         return {
             "brokerDatas": list(_broker_datas(brokers, quoted_keys=quoted_keys).values()),
             "filterServerTable": {},
