@@ -42,7 +42,8 @@ class SegmentPlaces:
         for name, at in sorted(found.items()):
             number = int(name) // config.mapped_file_size_commit_log
             wanted = [paths[number % len(paths)] for paths in turns]
-            if name not in self._known:
+            # Before all known segments there can be none that is new, only one whose removal a power cut has undone.
+            if name not in self._known and name > min(self._known, default=""):
                 record_tried("POS")
                 # A segment that was made twice is in two directories until the next load.
                 if not {*wanted, *(writable if is_limited else ())} & {*at}:

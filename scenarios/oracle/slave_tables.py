@@ -62,6 +62,11 @@ class SlaveFiles:
         self.topics, self.groups, self.offsets, self.delays = topics, groups, offsets, delays
         self.all = topics, groups, offsets, delays
 
+    @property
+    def durable_groups(self) -> Set[str]:
+        """The groups that the slave has after its next start."""
+        return _members_of(self.groups.durable, self.groups.path, _TABLES["groups"]).keys()
+
     def check_loaded(self, who: str, found: Tables | None) -> Iterator[Violation]:
         """META: yield each file that a start did not find as it was durable.
 

@@ -257,6 +257,8 @@ class BrokerRun(BrokersAndClients):
         if self._plan.broker.slave_lags:
             guarantees.note_takeover(lost.account.ledger, new_master.loaded.log.max_offset)
         self._end_broker(new_master, HEAL)
+        # Lookups create groups until the end, perhaps after the slave's last copy.
+        lost.account.ledger.groups &= new_master.copies.files.durable_groups
         if self._plan.broker.master_returns:
             master = new_master.identity.with_id(MASTER_ID)
             slave_id = new_master.identity.address.broker_id

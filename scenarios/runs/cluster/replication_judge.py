@@ -106,9 +106,10 @@ class ReplicationJudge:
 
     def rules_of(self, node: ReplicatingNode) -> StreamRules:
         config, plan = node.config, self._plan
-        # A slave that appends may wait for a new segment of a slow disk.
+        # A slave that appends may wait for new segments of a slow disk.
         held_up_ms = live.pauses_ms_max(plan) if node.is_master else live.held_up_ms_max(plan)
-        work_ns = (held_up_ms + live.start_ms_max(plan)) * _MS
+        segments = 0 if node.is_master else config.ha_transfer_batch_size // plan.commit_log_bytes
+        work_ns = (held_up_ms + live.start_ms_max(plan) + segments * live.segment_ms_max(plan)) * _MS
         return StreamRules(
             config.ha_send_heartbeat_interval_ms,
             config.ha_housekeeping_interval_ms,
