@@ -303,7 +303,7 @@ def wake_first_pull_only(self: PullRequestHoldService, arrival: MessageArrival) 
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
 @needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
 def change_stale_table(
-    self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
+    self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]], *, notify: bool = True
 ) -> Mapping[str, Entry]:
     """If two clients create topics at the same time, one topic is lost."""
     before = self._state[1]
@@ -313,7 +313,7 @@ def change_stale_table(
         with self._lock:
             bit(self._state[1] is not before)
             self._store_table(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
-    if has_changed and self.on_changed is not None:
+    if has_changed and notify and self.on_changed is not None:
         self.on_changed()
     return table
 

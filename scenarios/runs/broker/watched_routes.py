@@ -123,7 +123,8 @@ class WatchedRoutes:
             self._check_refusal(broker, request, response, may_be_full=count_max >= BROKERS_MAX and not is_certain)
             if is_success(response):
                 self._check_master(broker, response, known, settled, absent)
-                if registration is not None and fields["brokerAddr"] in self._own.ha_addresses:
+                is_calm = self._registered_ms is not None and fields["brokerAddr"] in self._own.ha_addresses
+                if registration is not None and is_calm:
                     self._report([*self._registrations.check_repeats(broker, before, registration)])
                 self._keys.check_table(ORDER_TOPIC_CONFIG, ordered, response.body)
         return response
