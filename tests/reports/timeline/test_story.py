@@ -24,7 +24,7 @@ def story_lines(run: RunRecording) -> list[tuple[str, str]]:
 def test_the_story_shows_that_the_file_of_the_message_lost_its_name(lost: RunRecording) -> None:
     story = story_lines(lost)
     texts = [text for _, text in story]
-    assert "puts the message into" in texts[0]
+    assert any("puts the message into" in text for text in texts)
     assert any(text.startswith("the record is written: commitlog/…") for text in texts)
     assert ("bad", "commitlog is not synced from here on: the file's name is not durable") in story
     assert any(tone == GOOD and text.startswith("the record is durable") for tone, text in story)
@@ -117,10 +117,13 @@ def test_the_story_shows_that_part_of_the_message_was_lost_in_a_power_cut() -> N
     assert re.fullmatch(r"power cut \(.*: [1-9]\d* of \d+ sectors lose the record's bytes", taken[0])
 
 
-def test_the_story_shows_the_failed_sync_of_the_message(broken_by: Broken) -> None:
-    run = broken_by("fsync-retry-acks")
-    texts = [line.text for number in range(len(run.puts)) for line in Storyteller(run).story(number)]
-    assert any(text.startswith("a sync of the record fails: msync of commitlog") for text in texts)
+def test_the_story_shows_the_failed_sync_of_the_message() -> None:
+    mutant = "fsync-retry-acks"
+    ground = narrowed_scenario(mutant_named(mutant))
+    runs = (record_seed(ground, seed, mutant=mutant) for seed in range(100))
+    stories = (Storyteller(run).story(number) for run in runs if run.broken for number in range(len(run.puts)))
+    begin = "a sync of the record fails: msync of commitlog"
+    assert any(line.text.startswith(begin) for story in stories for line in story)
 
 
 def test_the_story_of_a_surviving_message_has_no_line_marked_bad(held: RunRecording) -> None:

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -151,13 +150,13 @@ def test_every_recovery_finds_the_promised_puts(crash_plan: Plan) -> None:
         assert [outcome.machine for outcome in put.outcomes] == ["heal", "after"]
 
 
-def test_a_lost_put_is_recorded_as_promised_not_found_and_damaged(broken_by: Callable[[str], RunRecording]) -> None:
-    run = broken_by("no-dir-fsync-on-rollover")
+def test_a_lost_put_is_recorded_as_promised_not_found_and_damaged(lost: RunRecording) -> None:
+    run = lost
     (broken,) = run.broken[:1]
     assert broken.violation.invariant == "DUR"
-    lost = run.puts[broken.puts[0]]
-    assert lost.name in broken.violation.summary
-    assert (lost.outcomes[-1].found, lost.outcomes[-1].promised) == (False, True)
+    put = run.puts[broken.puts[0]]
+    assert put.name in broken.violation.summary
+    assert (put.outcomes[-1].found, put.outcomes[-1].promised) == (False, True)
     assert broken.puts[0] in run.cuts[0].damaged
     there = [number for number, put in enumerate(run.puts) if put.outcomes and put.outcomes[-1].found]
     assert there
