@@ -114,7 +114,7 @@ class Registrations:
 
         before: the result of `begin_request`. leaves: whether the broker has unregistered.
         """
-        # Before the count, because other requests may run at each read of `is_open`, and must count as overlapping.
+        # Before the count is lowered: other requests may run at each read of `is_open`, and must count as overlapping.
         follows = _follows(before, registration)
         if broker[1] == MASTER_ID and not follows:
             self._doubt_permission(broker[0], registration)  # the name may have left, with the operator's change
@@ -147,10 +147,8 @@ class Registrations:
         passed_ns = times_ns[-1] - times_ns[0]
         if len(times_ns) > _REPEATS_MAX and passed_ns < _INTERVAL_NS:
             summary = f"{registration.address} registers the same topics again and again"
-            expected, found = (
-                f"at most {_REPEATS_MAX} times in 10 s",
-                f"{len(times_ns)} times in {passed_ns / 1e9:.1f} s",
-            )
+            expected = f"at most {_REPEATS_MAX} times in 10 s"
+            found = f"{len(times_ns)} times in {passed_ns / 1e9:.1f} s"
             yield Violation("LIVE", summary, "", -1, "registrations", expected, found)
 
     def _doubt_permission(self, name: str, registration: Registration | None) -> None:
@@ -174,7 +172,7 @@ class Registrations:
     def end_permission(self, name: str, *, closes: bool | None) -> None:
         """closes: None if the request failed."""
         newest = [each for key, each in self._newest.items() if key[0] == name]
-        # Before the count, as in `end_request`.
+        # Before the count is lowered, as in `end_request`.
         is_listed = name == self.own_name or any(each.connection.is_open for each in newest)
         self._permissions_under_way[name] -= 1
         assert self._permissions_under_way[name] >= 0, name

@@ -32,6 +32,7 @@ REBALANCE_MS = 20_000
 _AWAY_MS = (1_000, 30_000, 140_000)
 """How long a member that left stays away. The longest time exceeds the expiry of a silent member."""
 _SECOND_CHANCE = 0.5
+"""Some members belong to two groups, so that they can fall silent in one."""
 
 SETTLE_MS = 120_000 + 10_000 + max(_AWAY_MS) + 60_000 + 2 * REBALANCE_MS
 """The time limit until all queues have an owner again: the broker drops a silent member, another member returns, the
@@ -68,7 +69,7 @@ class GroupMember(BrokerUser):
         self._notices: list[MemberNotice] = []
         self._is_away = self._is_silent = False
         is_in_two = self.plan.broker.leave_chance > 0.0 and self.stream.chance(_SECOND_CHANCE, "joins a second group")
-        self._second = [SECOND_GROUP] if is_in_two else []
+        self._further_groups = [SECOND_GROUP] if is_in_two else []
         self._change = self.world.tasks.signal(f"{self.name} rebalances")
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
@@ -109,7 +110,7 @@ class GroupMember(BrokerUser):
         members, client_id = self.run.accounts[broker].members, self.client_id
         is_new = members.record_heartbeat_request(client_id, self.now_ns)
         try:
-            heartbeat = consumer_heartbeat(client_id, self.run.topics, EVERYTHING, GROUP, others=self._second)
+            heartbeat = consumer_heartbeat(client_id, self.run.topics, EVERYTHING, GROUP, others=self._further_groups)
             reply = self.ask(broker, heartbeat)
             if reply is not None and reply.is_success and reply.is_of_this_life:
                 members.record_heartbeat_answer(client_id, reply.asked_ns, reply.answered_ns, is_new=is_new)
@@ -139,10 +140,10 @@ class GroupMember(BrokerUser):
         self._is_away = self._is_silent = False
 
     def _stay_away(self, away_ms: int) -> None:
-        if self._is_silent and self._second:
+        if self._is_silent and self._further_groups:
             for _ in range(away_ms // HEARTBEAT_MS):
                 for broker in self.run.accounts:
-                    self.ask(broker, groups_heartbeat(self.client_id, self._second))
+                    self.ask(broker, groups_heartbeat(self.client_id, self._further_groups))
                 self.world.tasks.sleep(HEARTBEAT_MS)
             away_ms %= HEARTBEAT_MS
         self.world.tasks.sleep(away_ms)
