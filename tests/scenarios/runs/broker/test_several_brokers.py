@@ -30,7 +30,7 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
     ("scenario", "seeds", "marks"),
     [
         ("slave-reads", 6, ("pulled from a slave", "name server failover", "slave took over")),
-        ("client-failover", 2, ("producer failover", "name server failover")),
+        ("client-failover", 4, ("producer failover", "name server failover")),
     ],
 )
 def test_clients_of_a_cluster_connect_to_the_running_brokers(scenario: str, seeds: int, marks: tuple[str, ...]) -> None:
