@@ -191,7 +191,7 @@ class SettingsPlan:
     delete_consume_queue_files_interval_ms: int = knob_field(100, 100, 0, plain=100)
     redelete_hanged_file_interval_ms: int = knob_field(120_000, 120_000, 1_000, plain=120_000)
     enable_consume_queue_ext: bool = knob_field(False, False, False, True, plain=False)
-    mapped_file_size_consume_queue_ext: int = knob_field(400, 404, 2_000)
+    mapped_file_size_consume_queue_ext: int = knob_field(104, 400, 404, 2_000)
     """Units without a bit map have 20 bytes, so 20 of them and the end mark fill 404 bytes exactly."""
     ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
     ha_housekeeping_interval_ms: int = knob_field(20_000)

@@ -229,6 +229,26 @@ class ConsumeQueue:
         assert last is None or logic_offset == last.end_offset, (logic_offset, last)
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
+    def replace_addresses(self, end: int, before_change: Callable[[], None]) -> list[int]:
+        """Recovery only: replace addresses by the tags codes of their units, if the units will be removed.
+
+        `ConsumeQueueExt.truncate_to_last_used` removes all units if that of the last address is missing. This address
+        can be in an entry that points into damage, so earlier entries may still have units. Returns the indexes of the
+        changed entries, all before index `end`.
+        """
+        last = None if self.ext is None else self._last_ext_address_before(end)
+        if self.ext is None or last is None or self.ext.get(last) is not None:
+            return []
+        changed = []
+        for index in range(max(self.queue.min_offset, 0) // ENTRY_BYTES, end):
+            entry = self.entry(index)
+            unit = self.ext.get(entry.tags_code) if entry is not None and is_ext_address(entry.tags_code) else None
+            if entry is not None and unit is not None:
+                raw = encode_entry(*entry[:2], unit.tags_code)
+                self.overwrite_entries(index, raw, before_change=before_change)
+                changed.append(index)
+        return changed
+
     def set_recovered_end(self, end: int, durable: int) -> None:
         """Set the positions of all segments. Entries end at index `end`, durable entries at `durable`."""
         assert end >= 0, end

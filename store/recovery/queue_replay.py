@@ -408,7 +408,9 @@ class QueueReplay:
         if self.queue.truncate(end, syncs_zeros=syncs_zeros):
             count_mark("queue truncated")
             self.changed += 1
-        self.queue.set_recovered_end(end, self.first)
+        replaced = self.queue.replace_addresses(end, self._before_change)
+        self.changed += len(replaced)
+        self.queue.set_recovered_end(end, min([self.first, *replaced]))
 
     def _end_in_files(self) -> int:
         """Return the index after the last valid entry. Dispatch writes later blank entries again."""
@@ -420,12 +422,18 @@ class QueueReplay:
 
 
 def truncate_to_trusted_entries(
-    queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool
+    queue: ConsumeQueue,
+    log_offset: int,
+    skipped: SkippedRanges,
+    *,
+    before_change: Callable[[], None],
+    syncs_zeros: bool,
 ) -> bool:
     """Recover a queue that has no record in the scan from log_offset on. Returns whether entries were removed.
 
     Removes the first entry that points into the scanned log, and all later entries. Blank entries at the end are kept
-    unless the scan covers the whole log. `Segment.zero_from` explains syncs_zeros.
+    unless the scan covers the whole log. before_change: see `ConsumeQueue.overwrite_entries`. `Segment.zero_from`
+    explains syncs_zeros.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -440,8 +448,9 @@ def truncate_to_trusted_entries(
         if end > first:
             break
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
-    queue.set_recovered_end(end, end)
-    return changed
+    replaced = queue.replace_addresses(end, before_change)
+    queue.set_recovered_end(end, min([end, *replaced]))
+    return changed or bool(replaced)
 
 
 def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRanges) -> bool:

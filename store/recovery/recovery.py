@@ -426,7 +426,11 @@ class Recovery:
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
                 report.changed_entries += truncate_to_trusted_entries(
-                    queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
+                    queue,
+                    report.start_offset,
+                    self._skipped,
+                    before_change=self._checkpoint.reset_queue_time,
+                    syncs_zeros=syncs_zeros,
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
                     # No segment of the log has expired, so the queue's counter belongs to truncated records.

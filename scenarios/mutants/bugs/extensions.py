@@ -1,5 +1,7 @@
 """Bugs of queue extensions: units and their addresses."""
 
+from collections.abc import Callable
+
 from ....store.formats.consume_queue import END_BYTES, END_MARK, NO_ADDRESS, ExtUnit, ext_offset_of, is_ext_address
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
@@ -91,3 +93,27 @@ def remove_up_to(self: ConsumeQueueExt, address: int) -> None:
         is_inside = self.queue.min_offset < ext_offset_of(address)
         if bit(is_inside and len(self.queue.segments) > 1):
             self.queue.remove_first()
+
+
+# An entry that points into damage keeps its address. If this unit is lost, the units of earlier entries are removed.
+@bug("addresses-outlive-their-units", ConsumeQueue, "replace_addresses", found_by=("IDEMPOTENT",))
+@needs(
+    SCENARIOS["recovery-on-lying-disk"].ranges,
+    settings={"enable_consume_queue_ext": (True,), "mapped_file_size_consume_queue_ext": (104,)},
+    faults={"lying_sync_chance": (1.0,), "failed_sync_chance": (0.0,)},
+    commit_log_bytes=(2048,),
+    messages={"body_bytes_max": (700,), "batch_chance": (0.0,)},
+    recover_whole_log=(True,),
+    sync_flush=(True,),
+    topics=(1,),
+    queues_per_topic=(1,),
+    consume_queue_bytes=(100,),
+    messages_each=(16,),
+    endings=("crash in traffic", "crash at rest"),
+    lives=(2, 3),
+)
+def keep_addresses(self: ConsumeQueue, end: int, before_change: Callable[[], None]) -> list[int]:
+    """A recovery that removes all units of an extension keeps the addresses in the queue entries."""
+    last = None if self.ext is None else self._last_ext_address_before(end)
+    bit(self.ext is not None and last is not None and self.ext.get(last) is None and self.ext.queue.max_offset > 0)
+    return []

@@ -121,11 +121,20 @@ def _put_beyond_mark(
     queues_per_topic=(2,),
     endings=("crash in traffic", "crash at rest"),
 )
-def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+def keep_first_slot(
+    queue: ConsumeQueue,
+    log_offset: int,
+    skipped: SkippedRanges,
+    *,
+    before_change: Callable[[], None],
+    syncs_zeros: bool,
+) -> bool:
     """A zero slot at the start of a queue's newest file becomes an entry."""
     last = queue.queue.last_segment()
     if last is None or any(last.file.view(0, last.size_bytes)):
-        return truncate_to_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
+        return truncate_to_trusted_entries(
+            queue, log_offset, skipped, before_change=before_change, syncs_zeros=syncs_zeros
+        )
     bit()
     end = last.base_offset // ENTRY_BYTES + 1
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
@@ -267,7 +276,14 @@ def hash_of_trimmed(tag: str) -> int:
     messages_each=(8, 16),
     messages={"body_bytes_max": (300, 700)},
 )
-def keep_all_loaded_slots(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+def keep_all_loaded_slots(
+    queue: ConsumeQueue,
+    log_offset: int,
+    skipped: SkippedRanges,
+    *,
+    before_change: Callable[[], None],
+    syncs_zeros: bool,
+) -> bool:
     """If the recovery scan finds no record of a queue, all slots of the last queue file count as entries."""
     bit(queue.queue.last_segment() is not None)
     return False

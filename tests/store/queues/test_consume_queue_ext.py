@@ -219,3 +219,21 @@ def test_extension_files_before_the_first_needed_unit_expire(world: World, bench
     assert ext.get(addresses[0]) is None
     assert ext.get(addresses[8]) == unit(8)
     assert loaded_extension(world, addresses[12]).get(addresses[8]) == unit(8)
+
+
+def test_addresses_are_replaced_before_their_units_are_removed(world: World) -> None:
+    queue = ConsumeQueue(world, "/store/consumequeue/T/0", 100 * ENTRY_BYTES, "T", 0, ext_of(world))
+    for number in range(3):
+        queue.put_extended(100 * number, 100, unit(number), number)
+    queue.put(300, 100, ext_address_of(400), 3)  # its unit is lost
+    changes = list[None]()
+
+    assert queue.replace_addresses(3, lambda: changes.append(None)) == []
+    assert queue.replace_addresses(4, lambda: changes.append(None)) == [0, 1, 2]
+    assert changes == [None, None, None]
+    queue.set_recovered_end(4, 0)
+    assert [queue.entry(number) for number in range(4)] == [
+        *(QueueEntry(100 * number, 100, unit(number).tags_code) for number in range(3)),
+        QueueEntry(300, 100, ext_address_of(400)),
+    ]
+    assert names(world) == []
