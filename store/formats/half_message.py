@@ -51,6 +51,8 @@ class EndTransaction(NamedTuple):
     producer_group: str
     tran_state_table_offset: int
     commit_log_offset: int
+    message_ids: tuple[str, ...] = ()
+    """The message's ids as the producer knows them: its unique id or its id from the broker. Empty: not given."""
 
 
 class HalfMessage(NamedTuple):

@@ -34,9 +34,10 @@ from ..formats.half_message import (
     op_message,
     resumed_message,
 )
+from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord
 from ..formats.messages import Message, PutMessageResult, PutMessageStatus
-from ..formats.properties import PROPERTY_PGROUP
+from ..formats.properties import PROPERTY_PGROUP, PROPERTY_UNIQ_KEY
 from ..log.put_wait import PutWait, wait_for_answer
 from ..message_store import MessageStore
 from ..world import World
@@ -180,6 +181,10 @@ class TransactionalMessageService:
             return EndTransactionStatus.PRODUCER_GROUP_WRONG
         if record.queue_offset != request.tran_state_table_offset:
             return EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG
+        # After a power cut, another half message can have the offsets of a lost one. RocketMQ would end that one.
+        ids = half.properties.get(PROPERTY_UNIQ_KEY), encode_message_id(record.store_host, record.physical_offset)
+        if ids[0] and request.message_ids and not set(ids) & set(request.message_ids):
+            return EndTransactionStatus.PREPARED_NOT_FOUND
         visible_ops = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
         return half if self._decisions.claim_half_message(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 

@@ -30,6 +30,7 @@ _HAS = {
     "no-dir-fsync-on-rollover": "observed: no directory is ever synced",
     "hole-hides-segment": "after such an entry getMessage continues in the log's next file (rollNextFile)",
     "decided-again-once-passed": "EndTransactionProcessor checks the half message only; by reading",
+    "decision-of-lost-message-counts": "checkPrepareMessage compares the group and both offsets only; by reading",
     "put-back-forgets-reconsume-times": "renewHalfMessageInner sets neither flag nor reconsumeTimes; by reading",
     "stop-leaves-marker-removal-unsynced": "observed: no directory is ever synced",
     "damaged-progress-counts-as-zero": "ConfigManager.load without a backup returns true with an empty table",

@@ -30,6 +30,7 @@ from .transaction_listener import TransactionListener
 _CLUSTER = {"CLUSTER": "DefaultCluster"}
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
+_LOCAL_TRANSACTION_MS = (0, 0, 0, 100, 1_000)
 _ANY_QUEUE_CHANCE = 0.2
 _NO_WAIT_CHANCE = 0.2
 _ONE_WAY_CHANCE = 0.05
@@ -50,11 +51,12 @@ def _passage_ms_max(plan: Plan) -> int:
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
-    """Choose at random how a client handles a transaction: it decides at once, or waits for a check request."""
+    """Choose at random when a client decides a transaction: after its local transaction, or after a check request."""
     commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
     waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
     unknowns = stream.choice((0, 0, 0, 1, 2), "unknowns")
-    return TransactionBehaviour(commits, None if waits else 0, False, unknowns, 0, 0)
+    own_after_ms = None if waits else stream.choice(_LOCAL_TRANSACTION_MS, "local transaction ms")
+    return TransactionBehaviour(commits, own_after_ms, False, unknowns, 0, 0)
 
 
 @dataclass(slots=True)
@@ -142,7 +144,9 @@ class RemotingSender:
         if draft.behaviour is not None and draft.behaviour.own_after_ms is not None:
             assert self.listener is not None, "there are half messages"
             _, log_offset = decode_message_id(response.ext_fields["msgId"])
-            self.listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
+            if draft.behaviour.own_after_ms:
+                user.world.tasks.sleep(draft.behaviour.own_after_ms)  # Java's producer sends no message meanwhile
+            self.listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked_in=None)
         return True
 
     @property

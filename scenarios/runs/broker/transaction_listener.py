@@ -36,7 +36,8 @@ class TransactionListener:
         self._is_calm = plan.faults == FaultPlan() and not (
             plan.capacity_bytes or plan.retention.deletes_segments or plan.cluster.slaves
         )
-        self._asked: deque[RemotingCommand] = deque()
+        self._asked: deque[tuple[RemotingCommand, int]] = deque()
+        """Check requests, each with the life of the broker that sent it."""
         self._more = tasks.signal(f"asked {user.name}")
         user.routes.on_request = self._on_request
         tasks.spawn(f"heartbeat {user.name}", self._send_heartbeats)
@@ -45,14 +46,15 @@ class TransactionListener:
     def _on_request(self, request: RemotingCommand, _: ClientConnection) -> None:
         """Queue a check request of the broker, because the task that receives it must not wait."""
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
-            self._asked.append(request)
+            self._asked.append((request, self._account.ledger.life))
             self._more.notify()
 
-    def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
+    def decide(self, name: str, queue_offset: int, log_offset: int, *, asked_in: int | None) -> None:
+        """asked_in: the life of the broker that asked; None: the producer has just sent the message."""
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
         assert transaction is not None, f"a check request for {name}, which no producer sent"
-        behaviour = transaction.behaviour
+        behaviour, asked = transaction.behaviour, asked_in is not None
         transaction.questions += asked
         command = partial(end_transaction_command, name, queue_offset, log_offset, asked=asked)
         if asked and transaction.questions <= behaviour.unknowns:
@@ -62,9 +64,9 @@ class TransactionListener:
         decision = TRANSACTION_COMMIT if behaviour.commits else TRANSACTION_ROLLBACK
         for _ in range(1 + self._stream.chance(_REPEAT_CHANCE, "repeats its decision")):
             transactions.record_decision(transaction, commits=behaviour.commits, now_ns=self._user.now_ns)
-            asked_in = self._account.ledger.life
             answer = self._send(command(decision), waits=self._stream.chance(_WAIT_CHANCE, "waits for the answer"))
-            if answer is not None and asked and self._is_calm and asked_in == self._account.ledger.life:
+            # A restart may have lost the half message.
+            if answer is not None and self._is_calm and asked_in == self._account.ledger.life:
                 self._user.run.report(tx.check_decision_accepted(name, answer.code, answer.remark))
 
     def _send(self, command: RemotingCommand, *, waits: bool) -> RemotingCommand | None:
@@ -95,11 +97,11 @@ class TransactionListener:
         while True:
             while not self._asked:
                 self._more.wait(None)
-            request = self._asked.popleft()
+            request, asked_in = self._asked.popleft()
             fields = request.ext_fields
             self._judge_check_request(fields["transactionId"], request.body)
             offsets = int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"])
-            self.decide(fields["transactionId"], *offsets, asked=True)
+            self.decide(fields["transactionId"], *offsets, asked_in=asked_in)
 
     def _judge_check_request(self, name: str, body: bytes) -> None:
         """Check a check request of the broker.

@@ -264,7 +264,8 @@ class SendMessageProcessor:
         """Execute a producer's decision. If the state is unknown, send no answer; the check asks again later."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
-        named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
+        ids = tuple(each for each in (fields.text("msgId", ""), fields.text("transactionId", "")) if each)
+        named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"), ids)
         if decision == TRANSACTION_NONE:
             return None
         if decision == TRANSACTION_COMMIT:

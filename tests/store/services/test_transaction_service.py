@@ -8,6 +8,7 @@ import pytest
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction
+from tornlog.store.formats.host import encode_message_id
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties
@@ -85,6 +86,20 @@ def test_a_decision_must_name_group_queue_offset_and_log_offset_of_its_half_mess
         assert broker.transactions.rollback(each).status is status
     assert broker.records(OP_TOPIC) == []
     broker.commit(request)
+
+
+def test_a_decision_about_a_lost_half_message_does_not_end_another_one_at_its_offsets(broker: Any) -> None:
+    request = broker.prepare("one", UNIQ_KEY="id-1")
+    for ids in (("id-0",), ("id-0", "id-0")):
+        assert broker.transactions.commit(request._replace(message_ids=ids)).status is NOT_FOUND
+        assert broker.transactions.rollback(request._replace(message_ids=ids)).status is NOT_FOUND
+    assert broker.records(OP_TOPIC) == []
+    broker.commit(request._replace(message_ids=("id-0", "id-1")))
+
+    broker.commit(broker.prepare("two")._replace(message_ids=("id-0",)))  # it has no unique id to compare
+    request = broker.prepare("three", UNIQ_KEY="id-3")
+    half = broker.store.look_message_by_offset(request.commit_log_offset)
+    broker.commit(request._replace(message_ids=(encode_message_id(half.store_host, half.physical_offset),)))
 
 
 def test_a_half_message_without_a_producer_group_cannot_be_decided(broker: Any) -> None:

@@ -59,6 +59,7 @@ def test_a_rolled_back_message_stays_invisible(bench: Any, client: Any) -> None:
         {"commitLogOffset": 1 << 62},
         {"commitOrRollback": 3},
         {"commitLogOffset": "x"},
+        {"msgId": "U2"},
     ],
 )
 def test_a_transaction_decision_with_wrong_fields_is_refused(bench: Any, client: Any, wrong: dict[str, object]) -> None:
