@@ -429,7 +429,7 @@ def truncate_to_trusted_entries(
     before_change: Callable[[], None],
     syncs_zeros: bool,
 ) -> bool:
-    """Recover a queue that has no record in the scan from log_offset on. Returns whether entries were removed.
+    """Recover a queue that has no record in the scan from log_offset on. Returns whether entries changed.
 
     Removes the first entry that points into the scanned log, and all later entries. Blank entries at the end are kept
     unless the scan covers the whole log. before_change: see `ConsumeQueue.overwrite_entries`. `Segment.zero_from`
