@@ -229,12 +229,13 @@ class ConsumeQueue:
         assert last is None or logic_offset == last.end_offset, (logic_offset, last)
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
-    def replace_addresses(self, end: int, before_change: Callable[[], None]) -> list[int]:
+    def replace_addresses(self, end: int, log_begin: int, before_change: Callable[[], None]) -> list[int]:
         """Recovery only: replace addresses by the tags codes of their units, if the units will be removed.
 
         `ConsumeQueueExt.truncate_to_last_used` removes all units if that of the last address is missing. This address
-        can be in an entry that points into damage, so earlier entries may still have units. Returns the indexes of the
-        changed entries, all before index `end`.
+        can be in an entry that points into damage, so earlier entries may still have units. Entries of expired records,
+        before log_begin, have no readers and count as durable. Returns the indexes of the changed entries, all before
+        index `end`.
         """
         last = None if self.ext is None else self._last_ext_address_before(end)
         if self.ext is None or last is None or self.ext.get(last) is not None:
@@ -242,8 +243,10 @@ class ConsumeQueue:
         changed = []
         for index in range(max(self.queue.min_offset, 0) // ENTRY_BYTES, end):
             entry = self.entry(index)
-            unit = self.ext.get(entry.tags_code) if entry is not None and is_ext_address(entry.tags_code) else None
-            if entry is not None and unit is not None:
+            if entry is None or entry.physical_offset < log_begin or not is_ext_address(entry.tags_code):
+                continue
+            unit = self.ext.get(entry.tags_code)
+            if unit is not None:
                 raw = encode_entry(*entry[:2], unit.tags_code)
                 self.overwrite_entries(index, raw, before_change=before_change)
                 changed.append(index)

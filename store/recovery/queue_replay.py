@@ -390,10 +390,11 @@ class QueueReplay:
             count_mark("file creation postponed")
             self.lacks_room = error
 
-    def finish_replay(self, *, syncs_zeros: bool) -> None:
+    def finish_replay(self, *, log_begin: int, syncs_zeros: bool) -> None:
         """Write the buffered entries, and remove all entries after the last record.
 
-        If the disk is full, the queue ends at its last written entry. `Segment.zero_from` explains syncs_zeros.
+        If the disk is full, the queue ends at its last written entry. `Segment.zero_from` explains
+        syncs_zeros, `ConsumeQueue.replace_addresses` log_begin.
         """
         if self._doubted is not None:
             self._settle_doubted(self._doubted, None)
@@ -408,7 +409,7 @@ class QueueReplay:
         if self.queue.truncate(end, syncs_zeros=syncs_zeros):
             count_mark("queue truncated")
             self.changed += 1
-        replaced = self.queue.replace_addresses(end, self._before_change)
+        replaced = self.queue.replace_addresses(end, log_begin, self._before_change)
         self.changed += len(replaced)
         self.queue.set_recovered_end(end, min([self.first, *replaced]))
 
@@ -426,14 +427,15 @@ def truncate_to_trusted_entries(
     log_offset: int,
     skipped: SkippedRanges,
     *,
+    log_begin: int,
     before_change: Callable[[], None],
     syncs_zeros: bool,
 ) -> bool:
     """Recover a queue that has no record in the scan from log_offset on. Returns whether entries changed.
 
     Removes the first entry that points into the scanned log, and all later entries. Blank entries at the end are kept
-    unless the scan covers the whole log. before_change: see `ConsumeQueue.overwrite_entries`. `Segment.zero_from`
-    explains syncs_zeros.
+    unless the scan covers the whole log. log_begin, before_change: see `ConsumeQueue.replace_addresses`.
+    `Segment.zero_from` explains syncs_zeros.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -448,7 +450,7 @@ def truncate_to_trusted_entries(
         if end > first:
             break
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
-    replaced = queue.replace_addresses(end, before_change)
+    replaced = queue.replace_addresses(end, log_begin, before_change)
     queue.set_recovered_end(end, min([end, *replaced]))
     return changed or bool(replaced)
 

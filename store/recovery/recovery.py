@@ -421,6 +421,7 @@ class Recovery:
     def finish_queues(self) -> None:
         """Write missing queue entries, remove wrong ones, and set the positions of all queues."""
         report, misplaced = self._report, list[MisplacedCallback]()
+        log_begin = max(self._log.min_offset, 0)  # min_offset is -1 if the log has no segment
         syncs_zeros = not self._clean_exit  # an earlier recovery may have been killed during a truncation
         for queue in self._queues.all_queues():
             replay = self._replays.get((queue.topic, queue.queue_id))
@@ -429,6 +430,7 @@ class Recovery:
                     queue,
                     report.start_offset,
                     self._skipped,
+                    log_begin=log_begin,
                     before_change=self._checkpoint.reset_queue_time,
                     syncs_zeros=syncs_zeros,
                 )
@@ -436,12 +438,12 @@ class Recovery:
                     # No segment of the log has expired, so the queue's counter belongs to truncated records.
                     queue.remove_all_segments()
             else:
-                replay.finish_replay(syncs_zeros=syncs_zeros)
+                replay.finish_replay(log_begin=log_begin, syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
                 if replay.lacks_room is not None:
                     self._leave_to_dispatch(replay, replay.lacks_room)
                 report.changed_entries += replay.changed
-            queue.correct_min_offset(max(self._log.min_offset, 0))  # min_offset is -1 if the log has no segment
+            queue.correct_min_offset(log_begin)
         for one in sorted(misplaced):
             self._report_misplaced(*one)
 

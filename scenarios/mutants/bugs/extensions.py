@@ -112,7 +112,7 @@ def remove_up_to(self: ConsumeQueueExt, address: int) -> None:
     endings=("crash in traffic", "crash at rest"),
     lives=(2, 3),
 )
-def keep_addresses(self: ConsumeQueue, end: int, before_change: Callable[[], None]) -> list[int]:
+def keep_addresses(self: ConsumeQueue, end: int, log_begin: int, before_change: Callable[[], None]) -> list[int]:
     """A recovery that removes all units of an extension keeps the addresses in the queue entries."""
     last = None if self.ext is None else self._last_ext_address_before(end)
     bit(self.ext is not None and last is not None and self.ext.get(last) is None and self.ext.queue.max_offset > 0)

@@ -126,6 +126,7 @@ def keep_first_slot(
     log_offset: int,
     skipped: SkippedRanges,
     *,
+    log_begin: int,
     before_change: Callable[[], None],
     syncs_zeros: bool,
 ) -> bool:
@@ -133,7 +134,7 @@ def keep_first_slot(
     last = queue.queue.last_segment()
     if last is None or any(last.file.view(0, last.size_bytes)):
         return truncate_to_trusted_entries(
-            queue, log_offset, skipped, before_change=before_change, syncs_zeros=syncs_zeros
+            queue, log_offset, skipped, log_begin=log_begin, before_change=before_change, syncs_zeros=syncs_zeros
         )
     bit()
     end = last.base_offset // ENTRY_BYTES + 1
@@ -281,6 +282,7 @@ def keep_all_loaded_slots(
     log_offset: int,
     skipped: SkippedRanges,
     *,
+    log_begin: int,
     before_change: Callable[[], None],
     syncs_zeros: bool,
 ) -> bool:

@@ -228,12 +228,13 @@ def test_addresses_are_replaced_before_their_units_are_removed(world: World) -> 
     queue.put(300, 100, ext_address_of(400), 3)  # its unit is lost
     changes = list[None]()
 
-    assert queue.replace_addresses(3, lambda: changes.append(None)) == []
-    assert queue.replace_addresses(4, lambda: changes.append(None)) == [0, 1, 2]
-    assert changes == [None, None, None]
+    assert queue.replace_addresses(3, 0, lambda: changes.append(None)) == []
+    assert queue.replace_addresses(4, 100, lambda: changes.append(None)) == [1, 2]
+    assert changes == [None, None]
     queue.set_recovered_end(4, 0)
     assert [queue.entry(number) for number in range(4)] == [
-        *(QueueEntry(100 * number, 100, unit(number).tags_code) for number in range(3)),
+        QueueEntry(0, 100, ext_address_of(0)),  # its record has expired
+        *(QueueEntry(100 * number, 100, unit(number).tags_code) for number in (1, 2)),
         QueueEntry(300, 100, ext_address_of(400)),
     ]
     assert names(world) == []
