@@ -19,6 +19,7 @@ from inspect import getattr_static
 from itertools import chain, count
 from math import ceil
 from pathlib import Path
+from sys import modules
 from time import perf_counter, process_time
 from typing import Any
 
@@ -27,7 +28,7 @@ from ...sim.interruption import Interruption
 from ...sim.process import STALL_SECONDS
 from ..claims.catalogue import SCENARIOS, SWARM
 from ..claims.scenario import Scenario
-from ..mutants.activity import functions_in
+from ..mutants.activity import functions_in, functions_using
 from ..mutants.known import mutant_named
 from ..mutants.mutant import Mutant
 from .failures.failure import Failure
@@ -341,12 +342,17 @@ def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max
 
 
 def _places_of(mutant: Mutant) -> set[CodePlace]:
-    """Return the functions that a mutant replaces. For a constant: its class or module."""
+    """Return the functions that a mutant replaces; of a constant or an imported function, the users in the same module.
+    Without users: the constant's class or module."""
     places = set[CodePlace]()
     for patch in mutant.patches:
-        functions = functions_in(getattr_static(patch.owner, patch.name))
-        owner = patch.owner
-        known = (owner.__module__, owner.__qualname__) if isinstance(owner, type) else (owner.__name__, "")
+        owner, functions = patch.owner, functions_in(getattr_static(patch.owner, patch.name))
+        if isinstance(owner, type):
+            known = owner.__module__, owner.__qualname__
+        else:
+            known = owner.__name__, ""
+        if not functions or functions[0].__module__ != known[0]:
+            functions = functions_using(modules[known[0]], patch.name)
         places.update(CodePlace(one.__module__, one.__qualname__) for one in functions)
         places.update([] if functions else [CodePlace(*known)])
     return places

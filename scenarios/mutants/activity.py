@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from types import CodeType, FunctionType
+from itertools import chain
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 
@@ -94,6 +95,14 @@ def reports_bites(replacement: object) -> bool:
             helpers = [one for part in parts for one in functions_in(part)]
             waiting += [one for one in helpers if one.__globals__ is function.__globals__]
     return False
+
+
+def functions_using(module: ModuleType, name: str) -> list[FunctionType]:
+    """Return the functions and methods of a module whose code names `name`."""
+    owners = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    parts = chain(vars(module).values(), *(vars(owner).values() for owner in owners))
+    functions = (one for part in parts for one in functions_in(part) if one.__globals__ is vars(module))
+    return [one for one in functions if name in _names_in(one.__code__)]
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

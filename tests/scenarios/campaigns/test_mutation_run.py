@@ -27,6 +27,7 @@ from tornlog.scenarios.mutants.known import mutant_named
 from tornlog.scenarios.mutants.mutant import Mutant, Patch, bit
 from tornlog.store.log.flush import GroupCommitService
 from tornlog.store.log.segment import Segment
+from tornlog.store.queues import consume_queue
 from tornlog.store.retention import cleaning
 
 NAMES = [
@@ -124,12 +125,20 @@ def test_measured_runs_that_execute_the_mutated_code_run_first(monkeypatch: pyte
     assert [seed for name, seed in asked[1:] if name == OTHER.name] == [2, 3, 4]
 
 
-def test_the_place_of_a_constant_is_its_class_or_module() -> None:
-    constants = mutant_of_patches(Patch(cleaning, "MANUAL_PASSES", 1), Patch(Segment, "__doc__", ""))
-    assert mutation_run._places_of(constants) == {
+def test_the_places_of_a_constant_are_its_users_else_its_class_or_module() -> None:
+    used = mutant_of_patches(Patch(cleaning, "MANUAL_PASSES", 1))
+    names = "remove_expired", "delete_manually"
+    assert mutation_run._places_of(used) == {CodePlace(cleaning.__name__, f"CleanCommitLog.{name}") for name in names}
+    unused = mutant_of_patches(Patch(cleaning, "__doc__", ""), Patch(Segment, "__doc__", ""))
+    assert mutation_run._places_of(unused) == {
         CodePlace(cleaning.__name__, ""),
         CodePlace(Segment.__module__, "Segment"),
     }
+
+
+def test_the_places_of_an_imported_function_are_its_users_in_the_module() -> None:
+    mutant = mutant_of_patches(Patch(consume_queue, "is_blank", lambda entry: True))
+    assert mutation_run._places_of(mutant) == {CodePlace(consume_queue.__name__, "ConsumeQueue.index_of")}
 
 
 def test_a_found_mutant_names_scenario_invariant_and_cost() -> None:
