@@ -125,7 +125,8 @@ class Plan:
     Chosen after the lives, like the settings, so that older seeds keep the rest of their plans.
     """
     crash_aim: str = knob_field("operation", "operation", "sync", "mark", plain="operation", in_sessions=False)
-    """What `Life.operation` counts: operations, syncs, changes of names, or marks. See `runs.crash_aims`."""
+    """What `Life.operation` counts: operations, syncs, changes of names, of names of files that operators
+    change, or marks. See `runs.crash_aims`."""
     settings: features.SettingsPlan = features.SettingsPlan()
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()

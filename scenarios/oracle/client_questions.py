@@ -216,8 +216,9 @@ def _check_answer(question: ClientQuestion, reply: RemotingCommand) -> Iterator[
         yield _violation(f"{question.name} gets another answer than the client's", expected, _content(reply))
 
 
-def _content(answer: RemotingCommand) -> tuple[int, str | None, dict[str, str], bytes]:
-    return answer.code, answer.remark, dict(answer.ext_fields), answer.body
+def _content(answer: RemotingCommand) -> tuple[int, str, dict[str, str], bytes]:
+    """Not every form of frame tells an empty remark from none."""
+    return answer.code, answer.remark or "", dict(answer.ext_fields), answer.body
 
 
 def _took_ms(question: ClientQuestion) -> str:

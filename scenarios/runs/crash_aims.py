@@ -9,10 +9,12 @@ from collections import Counter
 
 from ...faults.disk.fault_injector import CrashTrigger
 
-SYNC, MARK, NAME = "sync", "mark", "name"
+SYNC, MARK, NAME, CONF = "sync", "mark", "name", "conf"
 _OPERATIONS_PER_SYNC = 4
 """About the number of operations between two syncs under sync flush."""
-_OPERATIONS_PER_NAME = 12
+_OPERATIONS_PER_NAME, _OPERATIONS_PER_CONF_NAME = 12, 20
+_CONF_FILES = ("/broker.conf", "/plain_acl.yml")
+"""Files that operators change at a running broker."""
 _CHANGES_OF_NAMES = ("unlink", "rename", "remove directory")
 _MARKS = 3
 _OPERATIONS_AFTER_MARK = 3
@@ -35,13 +37,18 @@ class SyncTrigger(CrashTrigger):
 class NameTrigger(CrashTrigger):
     """Selects the nth removal or rename of a name, or the sync of a directory right after it."""
 
-    def __init__(self, operation: int) -> None:
+    def __init__(self, operation: int, *, of_conf: bool = False) -> None:
+        """of_conf: counts only names of `_CONF_FILES`."""
         super().__init__()
-        self._left = operation // _OPERATIONS_PER_NAME
+        self._left = operation // (_OPERATIONS_PER_CONF_NAME if of_conf else _OPERATIONS_PER_NAME)
+        self._parts = _CONF_FILES if of_conf else ("",)
         self._is_changed = False
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        was_changed, self._is_changed = self._is_changed, kind in _CHANGES_OF_NAMES
+        was_changed, self._is_changed = (
+            self._is_changed,
+            kind in _CHANGES_OF_NAMES and any(part in path for part in self._parts),
+        )
         if not self._is_changed and not (was_changed and kind == "sync directory"):
             return False
         self._left -= 1
@@ -78,6 +85,6 @@ def aimed_trigger(aim: str, operation: int, hits: Counter[str]) -> CrashTrigger 
     """Return the trigger of a crash; None for a crash at the operation with this number."""
     if aim == SYNC:
         return SyncTrigger(operation)
-    if aim == NAME:
-        return NameTrigger(operation)
+    if aim in (NAME, CONF):
+        return NameTrigger(operation, of_conf=aim == CONF)
     return MarkTrigger(operation, hits) if aim == MARK else None

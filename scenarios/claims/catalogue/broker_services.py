@@ -9,6 +9,8 @@ from .brokers import (
     FAIR,
     GROUPS,
     LIGHT_QUEUES,
+    OTHER_CLIENTS,
+    OTHER_CLIENTS_CHANCE,
     PULLS_IN_FLIGHT,
     SLAVE_SETTINGS,
     SLAVE_SETTINGS_CHANCE,
@@ -16,6 +18,7 @@ from .brokers import (
     SLAVES_CHANCE,
     SLAVES_WITH_RETENTION,
 )
+from .disturbances import CONF_CRASHES
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
@@ -67,6 +70,30 @@ _FEW_QUEUED: Mapping[str, Any] = {
 """More requests at once than a broker queues, so that it refuses some. Each must have an answer after all faults."""
 _LITTLE_OUTPUT: Mapping[str, Any] = {"broker": {"output_pause_bytes": (100, 1_000)}}
 """With small buffers, clients do not read a broker's answers as fast as it sends them."""
+_GROUP_OPERATOR = BROKER.replace(
+    producers=(1,),
+    consumers=(0,),
+    messages_each=(2,),
+    lives=(1,),
+    endings=("stop", "crash at rest"),
+    heals=(False,),
+    network={
+        "latency_us_min": (500,),
+        "latency_us_max": (500, 500, 1_000),
+        "split_chance": (0.0,),
+        "late_chance": (0.0,),
+    },
+    disturbances={"paused_task_chance": (0.0, 0.1), "timer_slack_us": (1_000, 10_000)},
+    broker={
+        "group_operators": (1,),
+        "tailing_consumers": (0,),
+        "client_death_chance": (0.0,),
+        "tasks_each": (4,),
+        "rest_ms_max": (60_000,),
+    },
+)
+"""A small broker with hardly any messages, for many requests about groups."""
+
 SCENARIOS: tuple[Scenario, ...] = (
     # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
@@ -84,7 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(_LIGHT_QUEUES_CHANCE, light_queues=LIGHT_QUEUES)
-        .with_late_optional(0.3, delays=_DELAYS),
+        .with_late_optional(0.3, delays=_DELAYS)
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
         stream="what-is-sent-back-is-given-again",
     ),
     # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
@@ -142,7 +170,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS)
         .with_late_optional(0.5, reconnects=_RECONNECTS)
-        .with_late_optional(0.2, groups=GROUPS),
+        .with_late_optional(0.2, groups=GROUPS)
+        .with_late_optional(0.15, questions=_CLIENT_QUESTIONS),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -188,7 +217,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             consume_queue_bytes=(100, 200, 6_000),
             retention={"deletes_segments": (False, False, True)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION)
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
     ),
     # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
     Scenario(
@@ -219,7 +250,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS)
         .with_late_optional(0.3, questions=_CLIENT_QUESTIONS)
         .with_late_optional(0.4, groups=GROUPS)
-        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS}),
+        .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS)
+        .with_late_optional(
+            0.3, conf_crashes={**CONF_CRASHES, "broker": {"settings_operators": (1,), "has_conf": (True,)}}
+        ),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(
@@ -239,7 +274,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             memory={"transient_pool": (False,)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
             access={"clients": (1,), "edited_by_hand": (False, True, True)},
-        ),
+        ).with_late_optional(0.3, conf_crashes=CONF_CRASHES),
     ),
     # Clients send further requests over a connection before the answers to earlier ones.
     Scenario(
@@ -343,35 +378,30 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # Two clients change one group at the same time, again and again. The broker is small and has hardly any messages.
+    # An operator changes groups with offsets in two topics, and compares all views of them with a model.
+    Scenario(
+        "group-requests",
+        "after each change of a group, all answers about the group show exactly this change",
+        _GROUP_OPERATOR.replace(
+            topics=(2,),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5, 8),
+            messages={"body_bytes_max": (40, 400)},
+            commit_log_bytes=(1024, 2048),
+            consume_queue_bytes=(100,),
+            retention={"deletes_segments": (False, True)},
+            broker={"other_clients": (False, True)},
+        ),
+    ),
+    # Two clients change one group at the same time, again and again.
     Scenario(
         "simultaneous-changes",
         "two changes of a group that a broker receives at the same time take effect one after the other",
-        BROKER.replace(
-            producers=(1,),
-            consumers=(0,),
+        _GROUP_OPERATOR.replace(
             topics=(1, 2),
-            messages_each=(2,),
-            lives=(1,),
-            endings=("stop", "crash at rest"),
-            heals=(False,),
             attribute_points=(False, True),
             policy=("pos", "round-robin", "random-walk"),
-            network={
-                "latency_us_min": (500,),
-                "latency_us_max": (500, 500, 1_000),
-                "split_chance": (0.0,),
-                "late_chance": (0.0,),
-            },
-            disturbances={"paused_task_chance": (0.0, 0.1), "timer_slack_us": (1_000, 10_000)},
-            broker={
-                "group_operators": (1,),
-                "group_races": (10,),
-                "tailing_consumers": (0,),
-                "client_death_chance": (0.0,),
-                "tasks_each": (4,),
-                "rest_ms_max": (60_000,),
-            },
+            broker={"group_races": (10,)},
         ),
     ),
 )

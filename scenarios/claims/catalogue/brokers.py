@@ -98,8 +98,16 @@ FILTERS: Mapping[str, Any] = {
 """Groups with different subscriptions that wait for the same queue."""
 FILTERS_CHANCE = 0.2
 _FEW_FILTERS_CHANCE = 0.1
+OTHER_CLIENTS: Mapping[str, Any] = {"broker": {"other_clients": (True,)}}
+"""C++ clients, binary headers and fastjson's dialect, each in a share of the clients."""
+OTHER_CLIENTS_CHANCE = 0.2
 GROUPS: Mapping[str, Any] = {
-    "broker": {"group_operators": (1,), "group_races": (0, 8), "tasks_each": (4,)},
+    "broker": {
+        "group_operators": (1,),
+        "group_races": (0, 8),
+        "tasks_each": (4,),
+        "other_clients": (False, False, True),
+    },
     "disturbances": {"timer_slack_us": (1_000, 10_000)},
 }
 """An operator with groups of its own. It adds up to 120 requests to a run, some of which the broker serves at once."""
@@ -164,7 +172,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)})
         .replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)})
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS),
+        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS)
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.
@@ -180,7 +189,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
-        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS),
+        .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS)
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
         stream="retries-explain-every-duplicate",
     ),
     # The broker crashes and the network fails. Consumers pull, and restart at their committed offsets.
@@ -342,7 +352,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.2, lagging_slave=LAGGING_SLAVE)
         .with_late_optional(0.15, returning_master=RETURNING_MASTER)
         .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
-        .with_late_optional(0.3, registered={"broker": {"registers_filters": (True,)}}),
+        .with_late_optional(0.3, registered={"broker": {"registers_filters": (True,)}})
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

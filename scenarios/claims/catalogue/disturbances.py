@@ -23,6 +23,8 @@ SLOW_CREATIONS: Mapping[str, Any] = {
 """Queue files of two entries, created so slowly that flushes of all queues begin and end meanwhile."""
 NAME_CRASHES: Mapping[str, Any] = {"crash_aim": ("name",)}
 """Crashes between the removal or rename of a name and its sync."""
+CONF_CRASHES: Mapping[str, Any] = {"crash_aim": ("conf",), "disk": ("process-kill",)}
+"""Crashes while an operator's change of accounts or settings replaces a file."""
 FULL_QUOTA: Mapping[str, Any] = {"faults": {"space_error": ("EDQUOT",)}}
 """A quota is full, and not the whole disk."""
 FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}

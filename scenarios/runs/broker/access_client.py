@@ -180,7 +180,7 @@ class AccessClient(BrokerUser):
             (route_command(topic), ()),
             (make_request(stream.choice(_ADMIN_CODES, "request of an administrator")), ()),
             *((each, ((f"topic:{topic}", "PUB"),)) for each in (timed, with_words(timed), timed_batch(topic))),
-            (timed_batch(f"%RETRY%{GROUP}"), (of_group,)),
+            *((timed_batch(f"%RETRY%{GROUP}"), (of_group,)),) * 3,
             (timed_send(TRACE_TOPIC), ()),
         ]
         command, needs = self._draw_by_needs(broker, requests, itemgetter(1), "what")

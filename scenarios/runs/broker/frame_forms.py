@@ -37,7 +37,7 @@ def cpp_frame(command: RemotingCommand) -> bytes:
         "flag": command.flag,
         "language": "CPP",
         "opaque": command.opaque,
-        "remark": "",
+        "remark": command.remark or "",
         "version": CPP_VERSION,
     }
     return _frame(json.dumps(header, separators=(",", ":")) + "\n", command.body)
@@ -51,7 +51,8 @@ def dialect_frame(command: RemotingCommand) -> bytes:
     """Encode a command in fastjson's dialect, with unknown members. A long header stays plain."""
     fields = dialect_of({**command.ext_fields, "added": None})
     header = f"\ufeff{{CODE:'{command.code}',/* {command.code} */'opaque':+{command.opaque},,language:"
-    header += f"{command.language},flag:{command.flag}.0,added:[-1.5e2 {{}}],remark:NaN,\n"
+    remark = "NaN" if command.remark is None else dialect_of(command.remark)
+    header += f"{command.language},flag:{command.flag}.0,added:[-1.5e2 {{}}],remark:{remark},\n"
     header += f"version:{command.version}L,ext_fields:{fields},}}"
     if len(header) > _DIALECT_BYTES_MAX:
         return encode_frame(command)

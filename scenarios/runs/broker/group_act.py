@@ -265,8 +265,8 @@ class GroupAct:
         command = update_offset_command(*queue, offset, group)
         return GroupChange(client, command, lambda model: model.commit(group, queue, offset))
 
-    def clone(self, client: GroupClient, *, chosen: str = "") -> GroupChange:
-        source, target = self.draw_group_with_offsets(), chosen or self.draw_group()
+    def clone(self, client: GroupClient, *, chosen: str = "", source: str = "") -> GroupChange:
+        source, target = source or self.draw_group_with_offsets(), chosen or self.draw_group()
         topic = self.stream.choice(("", "", *self.run.topics), "topic to clone")
         fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": False}
         command = make_request(RequestCode.CLONE_GROUP_OFFSET, **self.without_defaults(fields))

@@ -9,7 +9,7 @@
     replies        to producers, see `group_replies`
 
 The clients must have received exactly the notices of the model. In some acts both clients change a group at the same
-time, see `group_race`.
+time, see `group_race`. All other acts end with a view of each group.
 """
 
 from contextlib import suppress
@@ -98,8 +98,21 @@ class GroupOperator(BrokerUser):
                 stream.choice(acts, "request of a model")(client)
                 if stream.chance(_PAUSE_CHANCE, "pauses"):
                     self.world.tasks.sleep(_PAUSE_MS)
+            self._look_at_all(act)
         act.check_notices()
         if ends_connection:
             act.end_connection()
             act.reply(act.clients[0])
             act.check_notices()
+
+    @staticmethod
+    def _look_at_all(act: GroupReplies) -> None:
+        """Compare each group with the model, because random views see few of the changes before them."""
+        client = act.clients[0]
+        for group in act.groups:
+            act.list_connections(client, chosen=group)
+            act.list_producers(client, chosen=group)
+            act.show_progress(client, chosen=group)
+        for _ in act.run.topics:
+            show_correction(act, client)
+        show_progress_of_all(act, client)

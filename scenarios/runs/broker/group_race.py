@@ -26,9 +26,9 @@ State = Mapping[str, object]
 _OFFSETS, _GRANTED = "offsets", "granted locks"
 _INVARIANTS = {_OFFSETS: "META", _GRANTED: "LOCK"}
 """The invariants of views. All others concern LIVE."""
-_CHANGE_CHANCE, _LOCK_CHANCE, _COMMIT_CHANCE = 0.3, 0.3, 0.2
+_CHANGE_CHANCE, _LOCK_CHANCE, _CLONE_CHANCE, _COMMIT_CHANCE = 0.3, 0.3, 0.25, 0.2
 """The chances of races that random changes rarely make: the last member of a group leaves while another joins, both
-clients ask for locks, or commit.
+clients ask for locks, one clones offsets while the other commits one of them, or both commit.
 """
 
 
@@ -42,6 +42,8 @@ def race(act: GroupViews) -> None:
         changes = [act.heartbeat(comes, chosen=group), act.unregister(leaves, chosen=group)]
     elif act.stream.chance(_LOCK_CHANCE, "locks at once") and not act.is_one_client:
         changes = [act.lock(client, chosen=group) for client in act.clients]
+    elif act.stream.chance(_CLONE_CHANCE, "clones at once") and queues:
+        changes = _draw_clone_and_commit(act, group)
     else:
         changes = [_draw_change(act, client, group) for client in act.clients]
     granted = _make_at_once(act, changes)
@@ -69,6 +71,17 @@ def _draw_change(act: GroupViews, client: GroupClient, group: str) -> GroupChang
     if stream.chance(_COMMIT_CHANCE, "commits at once") and (commits := act.commits(client, chosen=group)):
         return stream.choice(commits, "commit at once")
     return stream.choice(draws, "change at once")(client, chosen=group)
+
+
+def _draw_clone_and_commit(act: GroupViews, group: str) -> Sequence[GroupChange]:
+    """Clone the offsets of a group, often onto itself, while the other client commits a new one."""
+    stream = act.stream
+    cloning, committing = stream.choice((act.clients, act.clients[::-1]), "who clones")
+    source = stream.choice((group, act.draw_group()), "group to clone")
+    for change in act.commits(committing, chosen=source):
+        act.make(change)
+    commit = stream.choice(act.commits(committing, chosen=source), "commit during a clone")
+    return act.clone(cloning, chosen=group, source=source), commit
 
 
 def _make_at_once(act: GroupViews, changes: Sequence[GroupChange]) -> Granted:

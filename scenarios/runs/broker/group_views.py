@@ -103,8 +103,8 @@ class GroupViews(GroupAct):
         reply = self.ask(client, member_list_command(group), ResponseCode.SYSTEM_ERROR)
         return json_of(reply)["consumerIdList"] if reply.is_success else []
 
-    def list_connections(self, client: GroupClient) -> None:
-        group, model, code = self.draw_group(), self.model, RequestCode.GET_CONSUMER_CONNECTION_LIST
+    def list_connections(self, client: GroupClient, *, chosen: str = "") -> None:
+        group, model, code = chosen or self.draw_group(), self.model, RequestCode.GET_CONSUMER_CONNECTION_LIST
         reply = self.ask(client, make_request(code, consumerGroup=group), ResponseCode.CONSUMER_NOT_ONLINE)
         if not reply.is_success:
             self.report("LIVE", f"{group} has no members", model.members(group), [])
@@ -127,8 +127,8 @@ class GroupViews(GroupAct):
         wanted = {topic: Subscribed(one["expressionType"], one["subString"], one["subVersion"]) for topic, one in table}
         return mode, wanted
 
-    def list_producers(self, client: GroupClient) -> None:
-        group = self.draw_group()
+    def list_producers(self, client: GroupClient, *, chosen: str = "") -> None:
+        group = chosen or self.draw_group()
         expected, found = ids_of(self.model.producers(group)), self.producers_of(client, group)
         self.report("LIVE", f"{group} has wrong producers", expected, sorted(found))
         data = json_of(self.ask(client, make_request(RequestCode.GET_ALL_PRODUCER_INFO)))["data"]
@@ -146,10 +146,11 @@ class GroupViews(GroupAct):
         found = sorted(group for group in groups["groupList"] if group in self.groups)
         self.report("META", f"{topic} has wrong groups", self.model.groups_of(topic), found)
 
-    def show_progress(self, client: GroupClient) -> None:
-        group = self.draw_group_with_offsets()
+    def show_progress(self, client: GroupClient, *, chosen: str = "") -> None:
+        """Ask for the progress of a group in a topic, or in all topics of a chosen group."""
+        group = chosen or self.draw_group_with_offsets()
         topics = [*self.run.topics, *self.retry_topics_of(*self.groups)]
-        topic = self.stream.choice(("", *topics), "topic of progress")
+        topic = "" if chosen else self.stream.choice(("", *topics), "topic of progress")
         reply = self.ask(client, make_request(RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic))
         found = progress_in(reply.response.body.decode())
         expected = self.model.progress(group, topic, topics)
