@@ -14,6 +14,7 @@ seeds of each scenario, 2026-11-29).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import partial
 from inspect import getattr_static
 from itertools import chain, count
@@ -270,12 +271,18 @@ class _MutantSearch:
                 return
 
     def _turns_until_next(self, name: str) -> int:
-        """Return 1 if all runs of a scenario executed the mutated code, else more; it doubles while none did."""
+        """Return 1 for the scenario with the largest share of runs that executed the mutated code.
+
+        For a share of half as many it returns 2, and so on. For a scenario without such runs it doubles with each run.
+        """
         if not self._mutant.has_reach:
             return 1
         reaching, runs = self._runs_reaching[name], self._runs[name]
         assert reaching <= runs, (name, reaching, runs)
-        return min(_WAIT_ROUNDS_MAX, ceil(runs / reaching) if reaching else 2**runs)
+        if not reaching:
+            return min(_WAIT_ROUNDS_MAX, 2**runs)
+        largest = max(Fraction(count, self._runs[other]) for other, count in self._runs_reaching.items())
+        return min(_WAIT_ROUNDS_MAX, ceil(largest * runs / reaching))
 
     def _run_seed(self, scenario: Scenario, seed: int) -> SeedResult:
         began = process_time()
