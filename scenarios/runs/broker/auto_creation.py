@@ -142,14 +142,11 @@ class AutoCreation:
 
     def change_topic_of_group(self, broker: str) -> None:
         """Change the retry or dead letter topic of a group. Heartbeats of the group must leave it as it is."""
-        stream, retry = self._user.stream, self._user.plan.retry
+        stream = self._user.stream
         group = stream.choice((_RETRIED, _RETRIED, CONSUMER_GROUP, GROUP, RETRY_GROUP), "group of a topic")
         topic = stream.choice((retry_topic, retry_topic, dlq_topic), "kind of a topic")(group)
-        if group != _RETRIED:  # its retries need the queues and permissions of a new topic
-            queues = stream.randint(max(retry.retry_queues, 1), 4, "queues of retries")
-            most = self._user.run.accounts[broker].ledger.returned.queues_max
-            most[topic] = max(queues, most.get(topic, 0))
-            self._changes.put_topic(broker, topic, queues, queues, PERM_READ_WRITE, order=False)
+        if group != _RETRIED:
+            self._put_topic_of_retries(broker, topic)
             return
         life = self._user.run.accounts[broker].ledger.life
         if self._heartbeat_unanswered_in.get(broker) == life:
@@ -158,6 +155,18 @@ class AutoCreation:
         if self._use_own_group(broker, topic):
             del self._heartbeat_unanswered_in[broker]
         self._changes.read_tables(broker)
+
+    def change_topic_of_failing_group(self, broker: str) -> None:
+        """Change a topic to which the broker returns messages throughout the run."""
+        topic = self._user.stream.choice((retry_topic, dlq_topic), "kind of a topic of retries")(RETRY_GROUP)
+        self._put_topic_of_retries(broker, topic)
+
+    def _put_topic_of_retries(self, broker: str, topic: str) -> None:
+        """Create or change a topic with at least the queues and permissions that the group's retries need."""
+        queues = self._user.stream.randint(max(self._user.plan.retry.retry_queues, 1), 4, "queues of retries")
+        most = self._user.run.accounts[broker].ledger.returned.queues_max
+        most[topic] = max(queues, most.get(topic, 0))
+        self._changes.put_topic(broker, topic, queues, queues, PERM_READ_WRITE, order=False)
 
     def _use_own_group(self, broker: str, topic: str) -> bool:
         """Let heartbeats create the retry topic of a changed group, and keep it. Return whether they were answered.

@@ -36,7 +36,7 @@ OPERATORS_NET = 110
 """The last byte of the operator's IP address."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _READS_AT_ONCE = 2
-_OFTEN, _DRAINS = 6, 3
+_OFTEN, _DRAINS, _CLOSURES = 6, 3, 4
 _OTHERS_CHANCE = 0.6
 _REFUSED_REQUESTS = 12
 """How many invalid requests the operator sends in a row, because a run has time for few actions."""
@@ -82,8 +82,11 @@ class OperatorClient(BrokerUser):
             self._acts += [self._write_to_slave] * 2
         if run.plan.queues_per_topic > 1:
             self._acts += [self._drain_queues] * _DRAINS
+        if run.plan.retry.failing_consumers:
+            self._acts += [creation.change_topic_of_failing_group] * _OFTEN
         if run.plan.broker.group_members:
             self._acts += [
+                *(self._change_permission,) * _CLOSURES,  # while members wait for messages
                 lambda broker: members.reset_offsets(self._draw_queue(broker)),
                 lambda broker: members.clone_offsets(self._draw_queue(broker)),
                 members.list_connections,
