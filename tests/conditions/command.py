@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from .counted_runs import CountedRun, CountedRuns, merged, write_measured_runs
-from .counting import CONDITIONS, REACHED, Condition, Outcome, count_conditions, outcome_of
+from .counting import CONDITIONS, REACHED, UNPRINTED, Condition, Outcome, count_conditions, outcome_of
 
 count_conditions("tornlog.store")  # also in worker processes; so the functions below import the package
 
@@ -40,7 +40,7 @@ def print_conditions(
     for condition in conditions:
         if line := rare_outcomes_line(condition, found, at_most):
             print(line)
-    outcomes = [(one, outcome) for one in conditions for outcome in one.outcomes]
+    outcomes = [(one, outcome) for one in conditions for outcome in one.outcomes if outcome not in UNPRINTED]
     rare = sum(found[one] <= at_most for one in outcomes)
     print(f"{rare} of {len(outcomes)} outcomes reached by at most {at_most} of {len(counted.runs)} seeds")
 
@@ -68,8 +68,9 @@ def count_outcomes(seeds: int, scenario: str) -> CountedRuns:
 def rare_outcomes_line(condition: Condition, found: Mapping[Outcome, int], at_most: int) -> str:
     """Describe a condition with an outcome that at most `at_most` seeds reached. Empty: no such outcome, or no seed
     evaluated the condition."""
-    counts = {outcome: found.get((condition, outcome), 0) for outcome in condition.outcomes}
-    if min(counts.values()) > at_most or (len(counts) > 1 and not any(counts.values())):
+    printed = [outcome for outcome in condition.outcomes if outcome not in UNPRINTED]
+    counts = {outcome: found.get((condition, outcome), 0) for outcome in printed}
+    if min(counts.values(), default=at_most + 1) > at_most or (len(counts) > 1 and not any(counts.values())):
         return ""
     texts = ", ".join(f"{outcome} {count}" for outcome, count in counts.items())
     return f"{condition.module}:{condition.line} {condition.function} | {condition.text} | {texts}"

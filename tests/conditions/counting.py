@@ -9,7 +9,11 @@ comparisons elsewhere, without those of assertions. Each operand counts for itse
     `<`, `<=`, `>`, `>=`               <, =, >
     `min` and `max` of two values      <, =, >
     an except clause                   raised
-    a function                         called
+    a function                         called, failed
+    a returned value                   empty, other
+
+The last outcome of functions and those of returned values are no conditions, and are not printed. They help to choose
+runs: a bug may act only when a call fails, or when a function finds anything.
 """
 
 import ast
@@ -21,7 +25,11 @@ from operator import ge, gt, le, lt
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-_TRUTH, _ORDER, _RAISED, _CALLED = ("false", "true"), ("<", "=", ">"), ("raised",), ("called",)
+_TRUTH, _ORDER, _RAISED, _CALLED = ("false", "true"), ("<", "=", ">"), ("raised",), ("called", "failed")
+_RETURNED = ("empty", "other")
+UNPRINTED = frozenset(("failed", *_RETURNED))
+_PLAIN_TYPES = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset, type(None))
+"""Only of these types a value is asked whether it is empty. The `__len__` of others may change the run."""
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge}
 _ORDERED: dict[str, Callable[[Any, Any], Any]] = {"min": min, "max": max}
 _TEXT_CHARACTERS_MAX = 100
@@ -99,7 +107,7 @@ class _Insertion(ast.NodeTransformer):
 
     def _number_of(self, node: ast.AST, outcomes: tuple[str, ...]) -> ast.Constant:
         """Enter a condition into CONDITIONS, and return the number of its first outcome."""
-        assert isinstance(node, ast.expr | ast.ExceptHandler | ast.FunctionDef)
+        assert isinstance(node, ast.expr | ast.ExceptHandler | ast.FunctionDef | ast.Return)
         text = "def" if isinstance(node, ast.FunctionDef) else ast.unparse(node)[:_TEXT_CHARACTERS_MAX]
         function = ".".join(self._scopes)
         CONDITIONS.append(Condition(self._module, node.lineno, function, text, outcomes))
@@ -109,9 +117,14 @@ class _Insertion(ast.NodeTransformer):
         match node:
             case ast.FunctionDef() | ast.ClassDef():
                 self._scopes.append(node.name)
-                self._count_calls(node)
-                self.generic_visit(node)
+                if isinstance(node, ast.FunctionDef) and not _is_without_code(node):
+                    self._count_calls(node)
+                else:
+                    self.generic_visit(node)
                 self._scopes.pop()
+            case ast.Return(ast.Call() | ast.Name() | ast.Attribute() | ast.Subscript() | ast.ListComp() as value):
+                number = self._number_of(node, _RETURNED)
+                node.value = _call("returned", number, self.visit(value))
             case ast.Assert():
                 pass
             case ast.If() | ast.While() | ast.IfExp():
@@ -134,14 +147,15 @@ class _Insertion(ast.NodeTransformer):
                 self.generic_visit(node)
         return node
 
-    def _count_calls(self, node: ast.FunctionDef | ast.ClassDef) -> None:
-        """Insert a call at the begin of a function, unless it has no code, as in a protocol."""
+    def _count_calls(self, node: ast.FunctionDef) -> None:
+        """Insert a call at the begin of a function, and one that an error passes."""
         begin = 0 if ast.get_docstring(node, clean=False) is None else 1
-        match node:
-            case ast.FunctionDef(body=[*_, ast.Expr(ast.Constant())]):
-                return
-            case ast.FunctionDef():
-                node.body.insert(begin, _statement("reached", self._number_of(node, _CALLED), node))
+        number = self._number_of(node, _CALLED)
+        self.generic_visit(node)
+        counted, failed = node.body[begin:], ast.Constant(number.value + _CALLED.index("failed"))
+        passed = [_statement("reached", failed, node), ast.copy_location(ast.Raise(), node.body[0])]
+        handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, passed)
+        node.body[begin:] = [_statement("reached", number, node), ast.Try(counted, [handler], [], [])]
 
     def _count(self, node: ast.expr) -> ast.expr:
         """Insert calls into the operands of a condition."""
@@ -159,6 +173,11 @@ class _Insertion(ast.NodeTransformer):
                 return _call(type(sign).__name__, number, self.visit(left), self.visit(right))
         number = self._number_of(node, _TRUTH)
         return _call("truth", number, self.generic_visit(node) if isinstance(node, ast.Compare) else self.visit(node))
+
+
+def _is_without_code(node: ast.FunctionDef) -> bool:
+    """Return whether a function ends with a text or dots, as in a protocol."""
+    return isinstance(node.body[-1], ast.Expr) and isinstance(node.body[-1].value, ast.Constant)
 
 
 _PREFIX = "count_condition_"
@@ -181,6 +200,11 @@ def _count_reached(number: int) -> None:
     REACHED.add(number)
 
 
+def _count_returned(number: int, value: Any) -> Any:
+    REACHED.add(number + (bool(value) if type(value) in _PLAIN_TYPES else 1))
+    return value
+
+
 def _counting_order(function: Callable[[Any, Any], Any]) -> Callable[[int, Any, Any], Any]:
     def compare(number: int, one: Any, other: Any) -> Any:
         if isinstance(one, int | float | bytes | str | tuple):  # not an array, which compares by element
@@ -193,6 +217,7 @@ def _counting_order(function: Callable[[Any, Any], Any]) -> Callable[[int, Any, 
 COUNTERS: dict[str, Callable[..., Any]] = {
     f"{_PREFIX}truth": _count_truth,
     f"{_PREFIX}reached": _count_reached,
+    f"{_PREFIX}returned": _count_returned,
     **{_PREFIX + name: _counting_order(function) for name, function in _ORDERED.items()},
     **{_PREFIX + kind.__name__: _counting_order(function) for kind, function in _COMPARISONS.items()},
 }

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,6 +78,22 @@ def test_calls_of_functions_count() -> None:
     assert len(counting.CONDITIONS) == 1, "a function without code is not counted"
 
 
+def test_failed_calls_and_empty_results_count() -> None:
+    source = """
+def f(x):
+    return x[0]
+try:
+    for x in (((),), "1", []):
+        y.append(f(x))
+except IndexError:
+    pass
+"""
+    names: dict[str, Any] = {"y": []}
+    found = outcomes_of(source, **names)
+    assert found == {"def": ["called", "failed"], "return x[0]": ["empty", "other"], "IndexError": ["raised"]}
+    assert names["y"] == [(), "1"]
+
+
 def test_the_outcomes_of_several_processes_get_the_same_numbers() -> None:
     one, other = (Condition("m", line, "f", "a", ("false", "true")) for line in (1, 2))
     first = CountedRuns([(one, "false"), (one, "true")], [CountedRun("s", 0, 1.0, frozenset({1}))])
@@ -90,6 +107,7 @@ def test_the_command_prints_outcomes_that_no_seed_reaches_and_writes_the_runs(tm
     command = [sys.executable, "-m", "tests.conditions", "clean-shutdown", "--seeds", "1", "--module", "queues.pull"]
     command += ["--out", str(tmp_path / "runs.gz")]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert not any(re.search(r"[|,] (failed|empty|other) \d+", line) for line in lines), "these are no conditions"
     assert any("QueuePuller.get_message | log.sync_error is not None | false 1, true 0" in line for line in lines)
     assert lines[-1].endswith("outcomes reached by at most 0 of 1 seeds")
     measured = measured_runs(tmp_path / "runs.gz")
