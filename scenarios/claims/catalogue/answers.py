@@ -14,6 +14,17 @@ _LATE_COMMITS: Mapping[str, Any] = {
     "disturbances": {"paused_task_chance": (1.0,)},
 }
 """Both buffers of the pool have uncommitted data when the store stops."""
+_UNUSED_SEGMENTS: Mapping[str, Any] = {
+    "commit_log_bytes": (1024,),
+    "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    "retention": {"deletes_segments": (True,)},
+    "faults": {
+        "failed_removal_chance": (0.7,),
+        "slow_sync_chance": (0.4,),
+        "slow_sync_ms_max": (12_000,),
+    },
+}
+"""A stop removes segments that were preallocated and never used, and some removals fail."""
 NEW_QUEUES: Mapping[str, Any] = {
     "producers": (3,),
     "consumers": (1,),
@@ -32,7 +43,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop",),
         lives=(1, 2),
         consumers=(0, 1),
-    ),
+    ).with_late_optional(0.2, unused_segments=_UNUSED_SEGMENTS),
     # Cuts the power right after a clean stop. Few queues have records in the three segments that the next start reads.
     Scenario.define(
         "queue-fsync-at-shutdown",

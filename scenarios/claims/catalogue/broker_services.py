@@ -70,6 +70,12 @@ _FEW_QUEUED: Mapping[str, Any] = {
 """More requests at once than a broker queues, so that it refuses some. Each must have an answer after all faults."""
 _LITTLE_OUTPUT: Mapping[str, Any] = {"broker": {"output_pause_bytes": (100, 1_000)}}
 """With small buffers, clients do not read a broker's answers as fast as it sends them."""
+_AT_ONCE: Mapping[str, Any] = {
+    "network": {"latency_us_min": (500,), "latency_us_max": (500,), "split_chance": (0.0,), "late_chance": (0.0,)},
+    "broker": {"tasks_each": (4,)},
+    "attribute_points": (True,),
+}
+"""Requests and ends of connections that begin together arrive together, at a broker that serves several at a time."""
 _GROUP_OPERATOR = BROKER.replace(
     producers=(1,),
     consumers=(0,),
@@ -376,7 +382,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "idle_ms_max": (120_000, 400_000),
                 "off_ms_max": (1, 1_000),
             },
-        ),
+        ).with_late_optional(0.5, at_once=_AT_ONCE),
     ),
     # An operator changes groups with offsets in two topics, and compares all views of them with a model.
     Scenario(

@@ -221,7 +221,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={**TROUBLED, "one_way_chance": (0.05, 0.1), "partition_ms_max": (20_000,)},
             heals=(True,),
             broker={"resumes_checks": (True,), "rest_ms_max": (30_000,), "client_death_chance": (0.0, 0.3)},
-        ),
+        ).with_late_optional(0.3, more_checks={"broker_settings": {"transaction_check_max": (18,)}}),
         stream="what-was-given-up-can-be-decided-after-all",
     ),
     # Producers commit or roll back over a faulty network. The broker checks a transaction after its decision was lost.

@@ -106,6 +106,11 @@ LONG_WAITS: Mapping[str, Any] = {
 FAILED_ACCEPTS: Mapping[str, Any] = {"network": {"failed_accept_chance": (0.1, 0.3)}}
 _EQUAL_RECORD_BYTES = 158
 """Of a message with a body of 40 bytes and no more properties than every message of equal size."""
+_LEFTOVERS: Mapping[str, Any] = {
+    "commit_log_bytes": (1024,),
+    "faults": {"failed_extend_chance": (0.3, 0.6), "failed_removal_chance": (0.3, 0.6)},
+}
+"""Empty files remain, because their creation and their removal failed."""
 EXACT_LAGS: Mapping[str, Any] = {
     "sync_ms_max": (10,),
     "cluster": {"sync_master": (True,), "slave_sync_flush": (True,)},
@@ -226,7 +231,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slow_sync_chance": (0.0, 0.5, 0.5),
                 "slow_sync_ms_max": (3_000, 12_000, 12_000),
             },
-        ),
+        ).with_late_optional(0.2, leftovers=_LEFTOVERS),
         stream="a-slave-on-a-failing-disk-follows-its-master",
     ),
     # Connections end often, at one end or at both, and become silent. Intervals are short, and sends are partial.

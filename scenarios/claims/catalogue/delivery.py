@@ -48,6 +48,13 @@ LIGHT_GROUPS: Mapping[str, Any] = {
     "endings": (*("crash in persist",) * 3, "crash in traffic"),
 }
 """Groups of light queues write their offsets before the log is flushed."""
+UNWRITTEN_PROGRESS: Mapping[str, Any] = {
+    "heals": (True,),
+    "delay": {"chance": (0.5,)},
+    "faults": {"failed_creation_chance": (0.5,)},
+    "pauses": {"chance": (0.5,), "ms_max": (3_000,)},
+}
+"""Writes of the delivery progress fail, and after all faults the store must write it."""
 DELAYED_COMMITS: Mapping[str, Any] = {"transactions": {"delayed_chance": (0.5,)}, "delay": {"chance": (0.1,)}}
 """Transactional messages have delay levels, which begin at the commit."""
 FORWARDED: Mapping[str, Any] = {"messages": {"forwarded_chance": (0.5,), "equal_sizes": (False,)}}
@@ -97,7 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     )
     .with_optional(0.3, quick_progress=QUICK_PROGRESS)
     .with_optional(0.2, light_copies={"light_queues": {"chance": (0.9,)}, "endings": ("stop and damaged progress",)})
-    .with_late_optional(0.2, forwarded=FORWARDED),
+    .with_late_optional(0.2, forwarded=FORWARDED)
+    .with_late_optional(0.2, unwritten_progress=UNWRITTEN_PROGRESS),
     # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
         "delayed-entry-corrupted",

@@ -139,7 +139,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
-    ).with_late_optional(0.7, log_directories={"directories": {"log_directories": (2, 3)}}),
+    )
+    .with_late_optional(0.7, log_directories={"directories": {"log_directories": (2, 3)}})
+    .with_late_optional(0.3, small_index={"index": {"slots": (5, 40), "entries": (5, 12), "keys_chance": (0.3,)}}),
     # Queues are truncated while the store is off. A load rebuilds them and crashes. The power fails after the next
     # load.
     Scenario.define(
@@ -228,7 +230,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     )
     .with_late_optional(0.2, expiry=_EXPIRY)
     .with_late_optional(0.25, index_sizes=_INDEX_SIZES)
-    .with_late_optional(0.25, small_limit=SMALL_LIMIT),
+    .with_late_optional(0.25, small_limit=SMALL_LIMIT)
+    .with_late_optional(0.1, small_limit_of_halves={**SMALL_LIMIT, "transactions": {"chance": (0.5,)}}),
     Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

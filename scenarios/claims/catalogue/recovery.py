@@ -48,6 +48,12 @@ QUEUE_FLUSHES: Mapping[str, Any] = {
     "faults": {"failed_write_back_chance": (0.1, 0.3)},
 }
 """The syncs that fail are mostly those of queues."""
+_SMALL_SEGMENTS: Mapping[str, Any] = {
+    "commit_log_bytes": (1024, 2048),
+    "messages": {"body_bytes_max": (300,)},
+    "faults": {"failed_sync_chance": (0.1,)},
+}
+"""Syncs of several segments fail between two starts."""
 _EMPTIED_QUEUES: Mapping[str, Any] = {
     "retention": {"deletes_segments": (True,)},
     "sync_flush": (False,),
@@ -169,7 +175,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         stream="recovery-vouches-for-nothing-unwritten",
     )
     .with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS)
-    .with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK),
+    .with_late_optional(0.3, no_space_in_write_back=NO_SPACE_IN_WRITE_BACK)
+    .with_late_optional(0.3, small_segments=_SMALL_SEGMENTS),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(
         "crash-in-log-truncation",
