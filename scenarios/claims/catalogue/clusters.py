@@ -108,9 +108,12 @@ _EQUAL_RECORD_BYTES = 158
 """Of a message with a body of 40 bytes and no more properties than every message of equal size."""
 _LEFTOVERS: Mapping[str, Any] = {
     "commit_log_bytes": (1024,),
-    "faults": {"failed_extend_chance": (0.3, 0.6), "failed_removal_chance": (0.3, 0.6)},
+    "messages": {"body_bytes_max": (700,)},
+    "cluster": {"sync_master": (False,), "gathers": (False,)},
+    "pauses": {"chance": (0.5,), "ms_max": (2_000,)},
+    "faults": {"failed_extend_chance": (0.6,), "failed_removal_chance": (0.6,)},
 }
-"""Empty files remain, because their creation and their removal failed."""
+"""Empty files remain, because their creation and their removal failed. Meanwhile the master begins its next file."""
 EXACT_LAGS: Mapping[str, Any] = {
     "sync_ms_max": (10,),
     "cluster": {"sync_master": (True,), "slave_sync_flush": (True,)},
