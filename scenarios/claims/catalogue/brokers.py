@@ -88,6 +88,15 @@ _SLAVES_WITH_HALF_MESSAGES: Mapping[str, Any] = {
     "broker": {**SLAVES["broker"], "slave_takes_over": (True,)},
 }
 """Slaves copy the progress of the transaction check. In runs that heal, a slave checks as the new master."""
+_LOST_HALF_MESSAGES: Mapping[str, Any] = {
+    "disk": ("strict-posix",),
+    "sync_flush": (False,),
+    "settings": {"flush_commit_log_least_pages": (4,)},
+    "messages": {"equal_sizes": (True,), "body_bytes_max": (40,), "property_bytes_max": (0,), "batch_chance": (0.0,)},
+    "transactions": {"chance": (1.0,)},
+    "broker": {"off_ms_max": (1,)},
+}
+"""A power cut loses half messages, and after the restart others get their offsets before their decisions arrive."""
 PULLS_IN_FLIGHT: Mapping[str, Any] = {"broker": {"pulls_in_flight": (2,)}}
 """Pulls for one queue that wait over one connection, as those of two groups in one process do."""
 FILTERS: Mapping[str, Any] = {
@@ -173,7 +182,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)})
         .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
         .with_late_optional(_FEW_FILTERS_CHANCE, filters=FILTERS)
-        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS),
+        .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS)
+        .with_late_optional(0.15, lost_half_messages=_LOST_HALF_MESSAGES),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.

@@ -30,6 +30,15 @@ SMALL_LIMIT: Mapping[str, Any] = {
 """Delayed and half messages become too large for the store until a later start."""
 _INDEX_SIZES: Mapping[str, Any] = {"starts": {"switched": INDEX_SIZES}, "recover_whole_log": (False,)}
 """The index files of earlier starts have another size, so a load rebuilds them."""
+_UNSYNCED_INDEX_NAMES: Mapping[str, Any] = {
+    **_INDEX_SIZES,
+    "index": {"slots": (3,), "entries": (20,), "keys_chance": (0.7,)},
+    "disk": ("process-kill",),
+    "crash_aim": ("sync",),
+    "sync_flush": (True,),
+    "light_queues": {"chance": (0.0,)},
+}
+"""A kill falls between the creation of an index file and the sync of its name."""
 _EXPIRY: Mapping[str, Any] = {
     "retention": {"deletes_segments": (True,)},
     "commit_log_bytes": (1024, 2048),
@@ -231,7 +240,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     .with_late_optional(0.2, expiry=_EXPIRY)
     .with_late_optional(0.25, index_sizes=_INDEX_SIZES)
     .with_late_optional(0.25, small_limit=SMALL_LIMIT)
-    .with_late_optional(0.1, small_limit_of_halves={**SMALL_LIMIT, "transactions": {"chance": (0.5,)}}),
+    .with_late_optional(0.1, small_limit_of_halves={**SMALL_LIMIT, "transactions": {"chance": (0.5,)}})
+    .with_late_optional(0.1, unsynced_index_names=_UNSYNCED_INDEX_NAMES),
     Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

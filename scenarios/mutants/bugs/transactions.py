@@ -268,7 +268,7 @@ def claim_by_log_offset(self: TransactionalMessageService, request: EndTransacti
     BROKER,
     heals=(True,),
     messages_each=(12,),
-    messages={"body_bytes_max": (40,), "property_bytes_max": (0,), "batch_chance": (0.0,)},
+    messages={"equal_sizes": (True,), "body_bytes_max": (40,), "property_bytes_max": (0,), "batch_chance": (0.0,)},
     transactions={"chance": (1.0,)},
     sync_flush=(False,),
     settings={"flush_commit_log_least_pages": (4,)},
