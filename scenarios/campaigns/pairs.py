@@ -170,7 +170,7 @@ APART: tuple[NeverTogether, ...] = (
         ("flipped number",), ("light queues",), "a record then has several numbers, and no model says which is wrong"
     ),
     NeverTogether(
-        ("lost sector", "flipped number"),
+        ("lost sector",),
         ("retention", "removal undone"),
         "the correct queues of a damaged log without its front are not modelled",
     ),

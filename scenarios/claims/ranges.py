@@ -107,7 +107,11 @@ class Ranges:
     def with_late_optional(
         self, chance: float, /, **optional: Mapping[str, Options | Mapping[str, Options]]
     ) -> "Ranges":
-        """Return ranges with optional groups that are drawn after the lives, so that other seeds keep their plans."""
+        """Return ranges with optional groups that are drawn after the lives, so that other seeds keep their plans.
+
+        They cannot choose the disk, because lives are drawn for it.
+        """
+        assert not any("disk" in chosen for chosen in optional.values()), optional
         ranges = self.with_optional(chance, **optional)
         ranges._late |= optional.keys()
         return ranges

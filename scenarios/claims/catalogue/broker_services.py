@@ -258,7 +258,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.4, groups=GROUPS)
         .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
         .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS)
-        .with_late_optional(
+        .with_optional(
             0.3, conf_crashes={**CONF_CRASHES, "broker": {"settings_operators": (1,), "has_conf": (True,)}}
         ),
     ),
@@ -280,7 +280,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             memory={"transient_pool": (False,)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
             access={"clients": (1,), "edited_by_hand": (False, True, True)},
-        ).with_late_optional(0.3, conf_crashes=CONF_CRASHES),
+        ).with_optional(0.3, conf_crashes=CONF_CRASHES),
     ),
     # Clients send further requests over a connection before the answers to earlier ones.
     Scenario(

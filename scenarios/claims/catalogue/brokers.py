@@ -89,7 +89,6 @@ _SLAVES_WITH_HALF_MESSAGES: Mapping[str, Any] = {
 }
 """Slaves copy the progress of the transaction check. In runs that heal, a slave checks as the new master."""
 _LOST_HALF_MESSAGES: Mapping[str, Any] = {
-    "disk": ("strict-posix",),
     "sync_flush": (False,),
     "settings": {"flush_commit_log_least_pages": (4,)},
     "messages": {"equal_sizes": (True,), "body_bytes_max": (40,), "property_bytes_max": (0,), "batch_chance": (0.0,)},

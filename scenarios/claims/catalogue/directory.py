@@ -241,7 +241,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     .with_late_optional(0.25, index_sizes=_INDEX_SIZES)
     .with_late_optional(0.25, small_limit=SMALL_LIMIT)
     .with_late_optional(0.1, small_limit_of_halves={**SMALL_LIMIT, "transactions": {"chance": (0.5,)}})
-    .with_late_optional(0.1, unsynced_index_names=_UNSYNCED_INDEX_NAMES),
+    .with_optional(0.1, unsynced_index_names=_UNSYNCED_INDEX_NAMES),
     Scenario.define(
         "second-start-refused",
         "after a second start on a directory in use is refused, no file has changed",

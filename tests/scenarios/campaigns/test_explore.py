@@ -285,7 +285,7 @@ def test_a_bug_in_use_after_recovery_is_found_with_the_heal_option() -> None:
     healed = explore_seed(wanted, 2, replace(settings, heal=True), mutant=mutant)
 
     assert plain.failures == []
-    assert [failure.violations[0].invariant for failure in healed.failures] == ["CKPT"]
+    assert [failure.violations[0].invariant for failure in healed.failures] == ["SCAN"]
     assert plain.found.judged == healed.found.judged
 
 

@@ -41,7 +41,7 @@ def test_the_report_of_a_bug_has_a_story_and_a_command_that_repeats_it(
     assert "Traceback" not in done.stdout
     assert "every appended record is present: expected [b'order " in done.stdout
     assert "create /shop/wal lost #1: 1 of 2" in done.stdout
-    assert len(story_in(done.stdout).split("  story ")[1].splitlines()) <= 13
+    assert len(story_in(done.stdout).split("  events ")[1].splitlines()) <= 13
     assert re.search(r"2 tests, \d+ seeds, \d+ crash points, \d+ faults injected", done.stdout)
     (command,) = AGAIN.findall(done.stdout)
     again = shell(f"{command} --import-mode={mode}", repository)
