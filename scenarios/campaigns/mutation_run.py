@@ -280,7 +280,7 @@ class _MutantSearch:
         reaching, runs = self._runs_reaching[name], self._runs[name]
         assert reaching <= runs, (name, reaching, runs)
         if not reaching:
-            return min(_WAIT_ROUNDS_MAX, 2**runs)
+            return min(_WAIT_ROUNDS_MAX, 1 << runs)
         largest = max(Fraction(count, self._runs[other]) for other, count in self._runs_reaching.items())
         return min(_WAIT_ROUNDS_MAX, ceil(largest * runs / reaching))
 

@@ -258,9 +258,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(0.4, groups=GROUPS)
         .with_late_optional(SLAVE_SETTINGS_CHANCE, slave_settings={"broker": SLAVE_SETTINGS})
         .with_late_optional(OTHER_CLIENTS_CHANCE, other_clients=OTHER_CLIENTS)
-        .with_optional(
-            0.3, conf_crashes={**CONF_CRASHES, "broker": {"settings_operators": (1,), "has_conf": (True,)}}
-        ),
+        .with_optional(0.3, conf_crashes={**CONF_CRASHES, "broker": {"settings_operators": (1,), "has_conf": (True,)}}),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

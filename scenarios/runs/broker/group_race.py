@@ -73,7 +73,7 @@ def _draw_change(act: GroupViews, client: GroupClient, group: str) -> GroupChang
     return stream.choice(draws, "change at once")(client, chosen=group)
 
 
-def _draw_clone_and_commit(act: GroupViews, group: str) -> Sequence[GroupChange]:
+def _draw_clone_and_commit(act: GroupViews, group: str) -> list[GroupChange]:
     """Clone the offsets of a group, often onto itself, while the other client commits a new one."""
     stream = act.stream
     cloning, committing = stream.choice((act.clients, act.clients[::-1]), "who clones")
@@ -81,7 +81,7 @@ def _draw_clone_and_commit(act: GroupViews, group: str) -> Sequence[GroupChange]
     for change in act.commits(committing, chosen=source):
         act.make(change)
     commit = stream.choice(act.commits(committing, chosen=source), "commit during a clone")
-    return act.clone(cloning, chosen=group, source=source), commit
+    return [act.clone(cloning, chosen=group, source=source), commit]
 
 
 def _make_at_once(act: GroupViews, changes: Sequence[GroupChange]) -> Granted:
