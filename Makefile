@@ -100,7 +100,7 @@ ONLY :=
 
 conditions: $(DEV)  ## the outcomes of the store's conditions that no run reaches; the runs go to out/conditions
 	mkdir -p out
-	$(BIN)/python -m tests.conditions --jobs $(JOBS) --out out/conditions
+	$(BIN)/python -m tests.conditions --seeds 120 --jobs $(JOBS) --out out/conditions
 
 gallery: $(DEV)  ## every program of docs/gallery measured, for an hour; the site's table shows the results
 	$(GALLERY) --write $(if $(APT),--apt) $(ONLY)
