@@ -150,11 +150,13 @@ def _may_fail(plan: Plan) -> bool:
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
     """Return the time limit for a pull for which there is a message. body_bytes: the size of the answer's body.
 
-    Answers to pulls of all other queues may be sent first, and each may fill its connection's buffers a few times.
+    Answers to pulls of all other queues may be sent first, and each may fill its connection's buffers a few times. Late
+    timers delay each delivery of the network.
     """
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
     committed_ms = live.commit_ms_max(plan) if plan.may_use_transient_pool else 0
     polled_ms = 0 if plan.settings.long_polling_enable else plan.broker_settings.short_polling_time_ms
-    latency_ms = -(-plan.network.latency_us_max // 1_000)
-    return live.start_ms_max(plan) + committed_ms + polled_ms + _ROUND_TRIPS * windows * latency_ms
+    latency_ms, slack_ms = -(-plan.network.latency_us_max // 1_000), plan.disturbances.timer_slack_us // 1_000
+    network_ms = _ROUND_TRIPS * windows * latency_ms + (_ROUND_TRIPS + windows) * slack_ms
+    return live.start_ms_max(plan) + committed_ms + polled_ms + network_ms
