@@ -93,3 +93,12 @@ def test_a_pull_whose_offset_is_moved_does_not_wait(plan: Plan) -> None:
     assert late_moves(plan, 5_000 + limit_ms) == 0
     assert late_moves(plan, 5_001 + limit_ms) == 1
     assert late_moves(plan.replace(broker={"operators": 1}), 9_000 + limit_ms) == 0, "the queue may have been deleted"
+
+
+def test_late_timers_delay_each_delivery_of_the_network(plan: Plan) -> None:
+    late = plan.replace(disturbances={"timer_slack_us": 10_000}, broker={"serves": True, "buffer_bytes": 300})
+    punctual = late.replace(disturbances={"timer_slack_us": 0})
+    for body_bytes in (0, 10_000):
+        more_ms = late_ms_max(late, body_bytes) - late_ms_max(punctual, body_bytes)
+        assert 70 <= more_ms < 5_000, "at most the interval of the check that wakes missed pulls"
+    assert late_ms_max(late, 10_000) - late_ms_max(late, 0) > late_ms_max(punctual, 10_000) - late_ms_max(punctual, 0)
