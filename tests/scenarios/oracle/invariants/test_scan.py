@@ -82,15 +82,20 @@ def test_a_start_after_a_clean_stop_that_replaces_addresses_of_units_is_a_violat
 
 
 @pytest.mark.parametrize(
-    ("path", "killed_load", "count"),
+    ("path", "field", "found", "killed_load", "count"),
     [
-        ("/store/index/20200913122658009", True, 0),
-        ("/store/index/20200913122658009", False, 1),
-        ("/store/commitlog/00000000000000000000", True, 1),
+        ("/store/index/20200913122658009", "slot", "44", True, 0),
+        ("/store/index/20200913122658009", "slot", "44", False, 1),
+        ("/store/commitlog/00000000000000000000", "slot", "44", True, 1),
+        ("/store/commitlog/00000000000000000000", "magicCode", "00000000", True, 0),
+        ("/store/commitlog/00000000000000000000", "magicCode", "00000000", False, 1),
+        ("/store/commitlog/00000000000000000000", "magicCode", "daa320a6", True, 1),
     ],
 )
-def test_a_killed_load_explains_damage_of_the_index_only(path: str, killed_load: bool, count: int) -> None:
+def test_a_killed_load_explains_damage_of_the_index_and_a_half_cleared_end_of_the_log_only(
+    path: str, field: str, found: str, killed_load: bool, count: int
+) -> None:
     plan = draw_plan(Choices("a killed load").stream("plan"), Ranges(disk=("process-kill",), endings=("stop",)))
-    report = RecoveryReport(clean_exit=True, findings=[CorruptFileError(path, 44, "slot", 0, 44)])
-    found = list(scan.check_reported_damage(plan, report, killed_load))
-    assert [one.invariant for one in found] == ["SCAN"] * count
+    report = RecoveryReport(clean_exit=True, findings=[CorruptFileError(path, 44, field, "another", found)])
+    violations = list(scan.check_reported_damage(plan, report, killed_load))
+    assert [one.invariant for one in violations] == ["SCAN"] * count
