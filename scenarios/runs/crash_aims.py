@@ -45,10 +45,8 @@ class NameTrigger(CrashTrigger):
         self._is_changed = False
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        was_changed, self._is_changed = (
-            self._is_changed,
-            kind in _CHANGES_OF_NAMES and any(part in path for part in self._parts),
-        )
+        was_changed, is_counted = self._is_changed, any(part in path for part in self._parts)
+        self._is_changed = is_counted and kind in _CHANGES_OF_NAMES
         if not self._is_changed and not (was_changed and kind == "sync directory"):
             return False
         self._left -= 1

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding
-from tornlog.scenarios.runs.crash_aims import MARK, NAME, SYNC, aimed_trigger
+from tornlog.scenarios.runs.crash_aims import CONF, MARK, NAME, SYNC, aimed_trigger
 
 OPERATIONS = ["store", "store", "msync", "store", "sync directory", "store", "fdatasync", "store"]
 
@@ -53,6 +53,24 @@ def test_every_twelfth_number_aims_at_the_next_change_of_a_name_or_its_sync(oper
     assert trigger is not None
     kinds = ["create", "sync directory", "unlink", "sync directory", "rename", "store", "sync directory"] * 2
     assert any(trigger.selects(number, kind, "/f") for number, kind in enumerate(kinds))
+    assert str(trigger.selected) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [(19, "rename /broker.conf #1"), (20, "sync directory / #1"), (40, "rename /conf/plain_acl.yml.tmp #1")],
+)
+def test_every_twentieth_number_aims_at_a_name_of_a_file_that_operators_change(operation: int, expected: str) -> None:
+    trigger = aimed_trigger(CONF, operation, Counter())
+    assert trigger is not None
+    operations = [
+        ("rename", "/store/config/topics.json"),
+        ("rename", "/broker.conf"),
+        ("sync directory", "/"),
+        ("store", "/broker.conf"),
+        ("rename", "/conf/plain_acl.yml.tmp"),
+    ]
+    assert any(trigger.selects(number, kind, path) for number, (kind, path) in enumerate(operations))
     assert str(trigger.selected) == expected
 
 
